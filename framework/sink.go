@@ -1,0 +1,212 @@
+package framework
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// Sink stores a pipeline's outputs together with its positions. W is the type
+// of one write, chosen by the sink; the framework never looks inside it.
+//
+// # The treaty
+//
+// A sink keeps, for each (pipeline, topic, partition), one position, the lane's
+// own small data, and who owns it. The names are kept byte for byte, never
+// rewritten: "a-b" and "ab" are two pipelines.
+//
+// Who retries: a sink may retry what its storage calls temporary, within
+// limits of its own, and only so that an operation takes effect at most once.
+// The framework never repeats a call with the same batch. After an error that
+// spends the claim it claims again; nothing else tells the truth.
+//
+// What runs concurrently: all methods of a Sink may be called from many
+// goroutines. On one [Claim], Save calls never overlap each other or Release;
+// Load may overlap a Save, for keys that the save does not touch.
+//
+// What may be retained: nothing given to a call, after the call has returned.
+//
+// Contexts: a cancelled context makes a call return soon; it never leaves half
+// of a batch behind. A call that was cut short says what is known of its
+// outcome.
+//
+// Close releases what the sink holds. Calls in flight end with an error, later
+// calls return [ErrClosed], and a second Close does nothing.
+//
+// Methods will not be removed or changed; further powers come as one-method
+// interfaces found by assertion, like [PositionLister].
+type Sink[W any] interface {
+	// Guarantee says what the sink promises. It is constant and needs no
+	// connection.
+	Guarantee() Guarantee
+
+	// Check refuses a write that could never be saved (an empty key, a value
+	// the column cannot hold, more bytes than a write may have) with an error
+	// that says why, and returns the encoded size of any other in bytes. It is
+	// pure and fast: it is called once for each write, so that the one record
+	// that caused it can be named.
+	Check(w W) (size int, err error)
+
+	// Topic stores propose if nothing is stored yet for (pipeline, topic), and
+	// returns what is stored: once set it never changes, whoever asks. It is
+	// called before the first Claim of any partition of the topic.
+	Topic(ctx context.Context, pipeline, topic string, propose TopicStart) (TopicStart, error)
+
+	// Claim makes the caller the only owner of tp: when it returns, no save of
+	// an earlier owner can take effect any more, and every save of an earlier
+	// owner that did take effect is complete. It returns where to continue. If
+	// there is no position yet, start is stored as the position first, so that
+	// 0 differs from none and a restart begins where this start did.
+	//
+	// Claims of different partitions run in parallel. An error leaves the
+	// ownership as it was or, if the answer was lost, with nobody: claiming
+	// again is always allowed.
+	Claim(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, start offsetstore.Position) (Claim[W], error)
+
+	Close(ctx context.Context) error
+}
+
+// Claim is the ownership of one partition by one lane, from [Sink.Claim] until
+// Release, an error that spends it, or another owner's Claim.
+type Claim[W any] interface {
+	// Progress returns what was saved last, as of the claim; it does not follow
+	// later saves.
+	Progress() Progress
+
+	// Load returns the saved value of each key, nil where there is none, in the
+	// order of keys. It reflects every Save of this claim that has returned nil.
+	// An error leaves the claim good.
+	Load(ctx context.Context, keys []StateKey) ([][]byte, error)
+
+	// Save makes all of b durable, or none of it: writes, state, dead letters
+	// and position appear together. Nil means saved, complete and visible.
+	// Otherwise the error is a *SaveError that says what is known of the
+	// outcome and whether the claim is spent; any other error counts as Unknown
+	// with the claim spent.
+	//
+	// b.From equals the To of the last Save of this claim, or Progress. Writes
+	// of one row take effect in their order. A batch may be empty but for the
+	// position, and To may equal From in everything but the lane data.
+	Save(ctx context.Context, b *Batch[W]) error
+
+	// Release gives the ownership up, so that a restart need not wait for
+	// anything. It is a courtesy, never needed for safety. The claim must not be
+	// used afterwards, whatever Release returned.
+	Release(ctx context.Context) error
+}
+
+// Progress is what a lane has saved: where to continue, and small data of its
+// own (counters), opaque to the sink: nil or a few hundred bytes.
+type Progress struct {
+	Position offsetstore.Position
+	Lane     []byte
+}
+
+// Batch is what one Save makes durable as one.
+type Batch[W any] struct {
+	From, To    Progress
+	Writes      []W          // in the order the handlers returned them
+	State       []StateEntry // at most one entry a key
+	DeadLetters []DeadLetter // in offset order, at most one an offset
+}
+
+// StateKey finds one value of a reduction within a claim's partition. Pipeline,
+// topic and partition are the claim's. Window is 0 for a running total, else
+// the window's start in milliseconds since 1970.
+type StateKey struct {
+	Operator string
+	Window   int64
+	Key      []byte
+}
+
+// StateEntry is a value to store, whole; a nil Value removes the key.
+type StateEntry struct {
+	StateKey
+	Value []byte
+}
+
+// DeadLetter is a record that the pipeline could not process, kept whole so
+// that it can be inspected and replayed. Pipeline, topic and partition are the
+// claim's.
+type DeadLetter struct {
+	Offset    int64
+	Stage     string // where it failed, as in [RecordError]
+	Error     string // the error's text; for a panic its value
+	Attempts  int
+	FailedAt  time.Time
+	Timestamp time.Time // the record's own
+	Key       []byte
+	Value     []byte
+	Headers   []Header
+}
+
+// TopicStart is what a pipeline's first start of a topic resolved: the topic's
+// identity and where each partition that existed then begins. A partition that
+// is not among Starts was born later and begins at earliest, whatever the
+// start rules say, so that none of its records is missed.
+type TopicStart struct {
+	ClusterID string
+	TopicID   offsetstore.TopicID
+	Starts    map[int32]int64
+}
+
+// Level is how often an output can take effect.
+type Level uint8
+
+// The levels of guarantee.
+const (
+	// AtLeastOnce: after a crash outputs of already processed records may
+	// take effect again.
+	AtLeastOnce Level = iota
+	// ExactlyOnce: outputs and position take effect together, and a former
+	// owner is refused, so every record takes effect once.
+	ExactlyOnce
+)
+
+// String returns the level in words.
+func (l Level) String() string {
+	if l == ExactlyOnce {
+		return "effectively exactly once"
+	}
+	return "at least once"
+}
+
+// Guarantee is what a sink promises. A pipeline that needs more is refused when
+// its runner is built.
+type Guarantee struct {
+	Level       Level
+	State       bool   // it can hold the state of reductions
+	DeadLetters bool   // it can hold dead letters
+	Note        string // a condition the user should know, or ""
+}
+
+// PositionLister is the optional power of a sink to list all positions, for
+// operators. It must not disturb running lanes.
+type PositionLister interface {
+	// Positions returns every stored position of pipeline, or of all pipelines
+	// when it is "", ordered by pipeline, topic and partition.
+	Positions(ctx context.Context, pipeline string) ([]StoredPosition, error)
+}
+
+// StoredPosition is one line of what [PositionLister] returns.
+type StoredPosition struct {
+	Pipeline string
+	offsetstore.TopicPartition
+	Progress
+	Owner   string    // who claimed it last, "" after a release
+	SavedAt time.Time // of the last save, zero if none
+	Pending bool      // committed, and not yet known to be applied in full
+}
+
+// Migrator is the optional power of a sink to create what it needs in its
+// database. It is idempotent, and safe when several processes run it at once.
+type Migrator interface {
+	Migrate(ctx context.Context) error
+}
+
+// HealthChecker is the optional power of a sink to say whether it can be
+// reached now. It is cheap enough to be called every few seconds.
+type HealthChecker interface {
+	Health(ctx context.Context) error
+}

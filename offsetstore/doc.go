@@ -1,0 +1,15 @@
+// Package offsetstore holds the vocabulary of progress: which partition
+// ([TopicPartition]), how far ([Position]), and where to begin when nothing is
+// known yet ([StartRule], [StartRules]). It also parses the two lists every
+// program takes from its operator, brokers and topics ([ParseBrokers],
+// [ParseTopics]).
+//
+// Everything else in the module imports this package; it imports only the
+// standard library.
+//
+// # Caveats
+//
+// An offset here is always the next offset to read, never the last one saved.
+// Offsets have gaps (compaction, transaction markers), so nothing may count
+// records by subtracting them.
+package offsetstore
