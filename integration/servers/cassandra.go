@@ -1,0 +1,105 @@
+package servers
+
+import (
+	"context"
+	_ "embed"
+	"os"
+	"path/filepath"
+	"text/template"
+)
+
+var cassandraBundle = bundle{
+	name: "cassandra", version: "5.0.8",
+	artifacts: []artifact{{"org.apache.cassandra", "cassandra-all", "5.0.8"}},
+}
+
+// cassandraAgent measures objects for Cassandra's caches; the node does not
+// start without it.
+const cassandraAgent = "jamm-0.4.0.jar"
+
+var (
+	//go:embed config/cassandra.yaml.tmpl
+	cassandraYAMLText string
+	//go:embed config/cassandra.jvm
+	cassandraJVM []byte
+	//go:embed config/cassandra-logback.xml
+	cassandraLogging []byte
+)
+
+var cassandraYAML = template.Must(template.New("cassandra.yaml").Parse(cassandraYAMLText))
+
+// cassandraNode is one node in the directory Dir. Seed is host:port of the
+// first node's storage port, its own for a cluster of one; Token is its place
+// in the ring.
+type cassandraNode struct {
+	Dir, Host               string
+	NativePort, StoragePort int
+	Seed, Token             string
+	Authenticator           string
+	Authorizer              string
+	Heap                    string
+}
+
+// cassandra prepares a cluster of one empty node.
+func (p *packages) cassandra(ctx context.Context, auth bool) (backend, string, error) {
+	jars, err := cassandraBundle.fetch(ctx, p.log)
+	if err != nil {
+		return nil, "", err
+	}
+	node, err := p.newNode(auth)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := node.writeFiles(); err != nil {
+		return nil, "", err
+	}
+	return p.process(node.Dir, node.serverArgs(jars)...), address(node.Host, node.NativePort), nil
+}
+
+func (p *packages) newNode(auth bool) (cassandraNode, error) {
+	node := cassandraNode{Host: loopback, Token: "0", Authenticator: "AllowAllAuthenticator", Authorizer: "AllowAllAuthorizer", Heap: "1g"}
+	name := "cassandra"
+	if auth {
+		node.Authenticator, node.Authorizer, node.Heap = "PasswordAuthenticator", "CassandraAuthorizer", "512m"
+		name = "cassandra-auth"
+	}
+	dir, err := p.serverDir(name)
+	if err != nil {
+		return node, err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return node, err
+	}
+	node.Dir, node.NativePort, node.StoragePort = dir, ports[0], ports[1]
+	node.Seed = address(node.Host, node.StoragePort)
+	return node, nil
+}
+
+func (n cassandraNode) writeFiles() error {
+	if err := writeFrom(cassandraYAML, n, n.file("cassandra.yaml")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(n.file("cassandra.jvm"), cassandraJVM, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(n.file("logback.xml"), cassandraLogging, 0o644)
+}
+
+func (n cassandraNode) file(name string) string { return filepath.Join(n.Dir, name) }
+
+func (n cassandraNode) serverArgs(jars string) []string {
+	return []string{
+		"-cp", filepath.Join(jars, "*"),
+		"-javaagent:" + filepath.Join(jars, cassandraAgent),
+		"-Xms" + n.Heap, "-Xmx" + n.Heap,
+		"-Dcassandra.config=file://" + n.file("cassandra.yaml"),
+		"-Dcassandra.storagedir=" + n.Dir,
+		"-Dcassandra.initial_token=" + n.Token,
+		"-Dlogback.configurationFile=" + n.file("logback.xml"),
+		"-Djava.io.tmpdir=" + n.file("tmp"),
+		"-Djna.tmpdir=" + n.file("tmp"),
+		"@" + n.file("cassandra.jvm"),
+		"org.apache.cassandra.service.CassandraDaemon",
+	}
+}

@@ -1,0 +1,30 @@
+// Package servers starts and stops real Kafka and real Cassandra for tests and
+// benchmarks.
+//
+// [Start] brings servers up and returns a [Set]; [Set.Close] takes them down
+// and removes everything they wrote. Each [Service] of a set can be stopped,
+// killed and started again on its old port with its data kept, so that a test
+// can watch what a program does meanwhile.
+//
+// Where a Docker engine answers, the servers are containers of the module's
+// docker-compose.yml, under a project name of their own. Elsewhere they are
+// Java processes started from the packages on Maven Central; these are fetched
+// once into the user's cache directory, and Java and Maven are installed when
+// they are missing, the machine is a Debian or Ubuntu, and we are root.
+//
+// Every port is chosen at run time and bound to loopback only. A service that
+// does not come up in time is an error that carries the end of its log.
+//
+// # Nothing stays behind
+//
+// Servers end with the process that started them, however it ends: on Linux
+// the kernel kills the Java processes, and elsewhere, as with containers, a
+// small watching shell cleans up. A second look is never needed.
+//
+// # In tests
+//
+// Tests that need a server stand behind the build tag "integration" and ask
+// [Kafka], [Cassandra] or [CassandraAuth] for its address. Those read the
+// environment that the command withservers sets, and fail the test, never skip
+// it, where the variable is missing.
+package servers

@@ -1,0 +1,56 @@
+package servers
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// defaultStartTimeout allows for a cold machine that compiles at the same time.
+const defaultStartTimeout = 3 * time.Minute
+
+// Options says which servers to start. At least one of Kafka, Cassandra and
+// CassandraAuth must be set.
+type Options struct {
+	// Kafka asks for a single broker in KRaft mode. It creates no topic by
+	// itself.
+	Kafka bool
+
+	// Cassandra asks for a node that accepts every login.
+	Cassandra bool
+
+	// CassandraAuth asks for a further node, a cluster of its own, that checks
+	// user and password. Its superuser is [AuthUser] with [AuthPassword].
+	CassandraAuth bool
+
+	// Packages never uses Docker, even where an engine answers.
+	Packages bool
+
+	// StartTimeout bounds how long one server may take from launch to the
+	// first good answer; downloads are not counted. Defaults to 3 minutes.
+	StartTimeout time.Duration
+
+	// Logger hears about downloads, starts and stops. Defaults to
+	// [slog.Default].
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.StartTimeout == 0 {
+		o.StartTimeout = defaultStartTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if !o.Kafka && !o.Cassandra && !o.CassandraAuth {
+		return errors.New("servers: nothing to start: set Kafka, Cassandra or CassandraAuth in Options")
+	}
+	if o.StartTimeout < 0 {
+		return errors.New("servers: Options.StartTimeout is negative: give a positive duration, or 0 for the default")
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// closeTimeout bounds [Set.Close].
+const closeTimeout = time.Minute
+
+// Set is the servers that one [Start] brought up. A field is nil where its
+// server was not asked for. The caller owns the set and must close it.
+type Set struct {
+	Kafka         *Service
+	Cassandra     *Service
+	CassandraAuth *Service
+
+	host host
+}
+
+// host is where servers run: processes of this machine, or containers. Its
+// methods but close may be called from several goroutines.
+type host interface {
+	kafka(context.Context) (backend, string, error)                    // and its host:port
+	cassandra(ctx context.Context, auth bool) (backend, string, error) // and its host:port
+	close(context.Context) error                                       // ends all, and removes what they wrote
+}
+
+// Start brings up the servers that o asks for, all at the same time, and
+// returns when each has answered. It downloads and installs what is missing.
+// After an error, or when ctx ends before, nothing runs and nothing is left.
+// The servers go on after ctx ends; [Set.Close] ends them.
+func Start(ctx context.Context, o Options) (*Set, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	host, err := newHost(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{host: host}
+	if err := set.startAll(ctx, o); err != nil {
+		return nil, errors.Join(err, set.Close())
+	}
+	return set, nil
+}
+
+// newHost prefers Docker where an engine answers.
+func newHost(ctx context.Context, o Options) (host, error) {
+	if !o.Packages && dockerAnswers(ctx) {
+		return newCompose(o.Logger)
+	}
+	return newPackages(ctx, o.Logger)
+}
+
+func (s *Set) startAll(ctx context.Context, o Options) error {
+	all, ctx := errgroup.WithContext(ctx)
+	if o.Kafka {
+		all.Go(func() (err error) { s.Kafka, err = s.startKafka(ctx, o); return err })
+	}
+	if o.Cassandra {
+		all.Go(func() (err error) { s.Cassandra, err = s.startCassandra(ctx, o); return err })
+	}
+	if o.CassandraAuth {
+		all.Go(func() (err error) { s.CassandraAuth, err = s.startCassandraAuth(ctx, o); return err })
+	}
+	return all.Wait()
+}
+
+func (s *Set) startKafka(ctx context.Context, o Options) (*Service, error) {
+	b, addr, err := s.host.kafka(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.service(ctx, "kafka", addr, b, kafkaReady)
+}
+
+func (s *Set) startCassandra(ctx context.Context, o Options) (*Service, error) {
+	b, addr, err := s.host.cassandra(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return o.service(ctx, "cassandra", addr, b, cassandraReady)
+}
+
+func (s *Set) startCassandraAuth(ctx context.Context, o Options) (*Service, error) {
+	b, addr, err := s.host.cassandra(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return o.service(ctx, "cassandra-auth", addr, b, cassandraAuthReady)
+}
+
+// service wraps b and starts it.
+func (o Options) service(ctx context.Context, name, addr string, b backend, ready func(context.Context, string) error) (*Service, error) {
+	s := &Service{name: name, addr: addr, timeout: o.StartTimeout, log: o.Logger, ready: ready, backend: b}
+	return s, s.Start(ctx)
+}
+
+// Close kills every server of the set and removes all that they wrote. It
+// returns when nothing of them is left; calling it again changes nothing.
+func (s *Set) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return s.host.close(ctx)
+}
+
+// Env returns the environment, NAME=value each, by which [Kafka], [Cassandra]
+// and [CassandraAuth] find the set's servers.
+func (s *Set) Env() []string {
+	var env []string
+	for _, v := range []struct {
+		name    string
+		service *Service
+	}{{EnvKafka, s.Kafka}, {EnvCassandra, s.Cassandra}, {EnvCassandraAuth, s.CassandraAuth}} {
+		if v.service != nil {
+			env = append(env, v.name+"="+v.service.Addr())
+		}
+	}
+	return env
+}
