@@ -3,6 +3,7 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -45,6 +46,9 @@ var (
 	ErrOrder = errors.New("records out of order")
 	// ErrPanic: a handler, decoder or reduce function panicked.
 	ErrPanic = errors.New("panic")
+	// ErrDrainTimeout: a stop took longer than Config.DrainTimeout; what was not
+	// saved will be done again by the next owner.
+	ErrDrainTimeout = errors.New("drain timeout: unsaved work was given up, the next start does it again")
 	// ErrDuplicatePipeline: two pipelines of one process have the same name.
 	ErrDuplicatePipeline = errors.New("two pipelines have the same name")
 )
@@ -179,6 +183,8 @@ type PanicError struct {
 	Value any
 	Stack []byte
 }
+
+func newPanic(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Stack()} }
 
 // Error returns the panic's value; the stack is in Stack, and in the log.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

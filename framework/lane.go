@@ -1,0 +1,252 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// lane is the work on one assigned partition: claim, read, compute, save. One
+// goroutine runs it, and a second one saves the batch before while the next is
+// computed.
+//
+// Two contexts end it. soft is cancelled to drain: no more is read, and what was
+// processed is saved. ctx is cancelled to drop: the partition is not ours any
+// more, or time is up.
+type lane[W any] struct {
+	e      *engine[W]
+	part   Partition
+	tp     offsetstore.TopicPartition
+	log    *slog.Logger
+	inbox  inbox
+	status statusCell
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	soft   context.Context
+	drain  context.CancelFunc
+	done   chan struct{} // closed when run has ended
+	wake   chan struct{} // something may have changed; capacity 1
+	// attention makes the record loop look up between two records.
+	attention atomic.Bool
+
+	topicID  offsetstore.TopicID
+	recovery recovery
+	limits   limits
+	tenure   *tenure[W] // what belongs to one claim
+}
+
+// errGone ends a lane without a fault: the partition is not ours any more, or
+// the runner stops.
+var errGone = errors.New("lane gone")
+
+func newLane[W any](e *engine[W], p Partition) *lane[W] {
+	tp := p.TopicPartition()
+	l := &lane[W]{
+		e: e, part: p, tp: tp,
+		log:      e.cfg.Logger.With("topic", tp.Topic, "partition", tp.Partition),
+		done:     make(chan struct{}),
+		wake:     make(chan struct{}, 1),
+		limits:   newLimits(e.cfg.BatchRecords),
+		recovery: newRecovery(),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.soft, l.drain = context.WithCancel(l.ctx)
+	context.AfterFunc(l.soft, l.attend)
+	l.inbox = inbox{part: p, limit: e.laneLimit, wake: l.signal}
+	l.status.s.TopicPartition = tp
+	return l
+}
+
+// signal wakes the lane if it waits.
+func (l *lane[W]) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// attend wakes the lane even in the middle of its records.
+func (l *lane[W]) attend() {
+	l.attention.Store(true)
+	l.signal()
+}
+
+func (l *lane[W]) run() {
+	defer close(l.done)
+	defer l.cancel()
+	err := errors.New("the lane's goroutine was ended by a handler (runtime.Goexit)")
+	defer func() { l.end(err) }()
+	err = l.live()
+}
+
+func (l *lane[W]) end(err error) {
+	l.inbox.shut()
+	if err == nil {
+		l.status.phase(PhaseEnded, nil)
+	} else {
+		l.status.phase(PhaseFailed, err)
+		l.logFailure(err)
+	}
+	l.e.laneEnded(l, err)
+}
+
+func (l *lane[W]) logFailure(err error) {
+	attrs := []any{"error", err}
+	var p *PanicError
+	if errors.As(err, &p) {
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	l.log.Error("partition failed", attrs...)
+}
+
+// live claims and works until the lane is drained (nil), gone (nil), or failed.
+func (l *lane[W]) live() error {
+	for {
+		err := l.serve()
+		if err == nil {
+			return nil
+		}
+		if err = l.again(err); errors.Is(err, errGone) {
+			return nil
+		}
+		if err != nil {
+			return l.describe(err)
+		}
+	}
+}
+
+// describe adds what the error does not say itself.
+func (l *lane[W]) describe(err error) error {
+	var re *RecordError
+	var le *LaneError
+	if errors.As(err, &re) || errors.As(err, &le) {
+		return err
+	}
+	offset := int64(-1)
+	if l.tenure.claim != nil {
+		offset = l.tenure.saved.Position.Offset
+	}
+	return &LaneError{l.e.pipeline.name, l.tp, offset, l.tenure.stage, err}
+}
+
+// serve is one tenure: from a claim to its end. Nil means drained.
+func (l *lane[W]) serve() error {
+	l.inbox.shut()
+	l.tenure = newTenure(l)
+	l.status.phase(PhaseClaiming, nil)
+	defer l.giveUp()
+	if err := l.begin(); err != nil {
+		return err
+	}
+	l.status.phase(PhaseRunning, nil)
+	l.inbox.reopen()
+	return l.work()
+}
+
+// begin claims the partition and starts reading it where the sink says.
+func (l *lane[W]) begin() error {
+	l.tenure.stage = "claim"
+	start, err := l.start(l.soft)
+	if err != nil {
+		return err
+	}
+	if err := l.e.claims.Acquire(l.soft, 1); err != nil {
+		return errGone
+	}
+	claim, err := l.e.sink.Claim(l.soft, l.e.pipeline.name, l.tp, start)
+	l.e.claims.Release(1)
+	if err != nil {
+		return err
+	}
+	if err := l.tenure.took(claim); err != nil {
+		return err
+	}
+	l.published()
+	l.tenure.stage = "start"
+	if err := l.seek(); err != nil {
+		return err
+	}
+	l.tenure.stage = "process"
+	l.log.Info("partition claimed", "position", l.tenure.saved.Position.Offset)
+	notify(l.e.cfg.Hooks.Claimed, ClaimedEvent{l.e.pipeline.name, l.tp, l.tenure.saved.Position})
+	return nil
+}
+
+// published shows the saved progress to others.
+func (l *lane[W]) published() {
+	l.status.set(func(s *LaneStatus) {
+		s.Position, s.Counters = l.tenure.saved.Position, l.tenure.counters
+	})
+}
+
+// seek starts the source at the saved position, or, if the log does not have it
+// any more, where the policy says; that position is saved first.
+func (l *lane[W]) seek() error {
+	err := l.part.Start(l.soft, l.resumeAt())
+	var pe *PositionError
+	if !errors.As(err, &pe) || !errors.Is(err, ErrBelowLogStart) || l.e.cfg.BelowLogStart == PositionStop {
+		return err
+	}
+	to := pe.LogStart
+	if l.e.cfg.BelowLogStart == PositionLatest {
+		to = pe.LogEnd
+	}
+	lost := to - pe.Position.Offset
+	l.log.Warn("records were removed from the log before they were processed; going on without them",
+		"position", pe.Position.Offset, "logStart", pe.LogStart, "logEnd", pe.LogEnd, "continueAt", to, "lostOffsets", lost)
+	if err := l.skipTo(to, lost); err != nil {
+		return err
+	}
+	return l.part.Start(l.soft, l.resumeAt())
+}
+
+// resumeAt is the saved position; one saved by a version that did not know the
+// topic's identity gets the one of the pipeline's first start.
+func (l *lane[W]) resumeAt() offsetstore.Position {
+	p := l.tenure.saved.Position
+	p.TopicID = orDefault(p.TopicID, l.topicID)
+	return p
+}
+
+func (l *lane[W]) skipTo(offset, lost int64) error {
+	t := l.tenure
+	t.counters.Lost += lost
+	position := offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: l.topicID}
+	to := Progress{position, encodeLane(t.counters)}
+	if err := t.save(l.ctx, &Batch[W]{From: t.saved, To: to}); err != nil {
+		t.stage = "save"
+		return err
+	}
+	t.saved, t.end, t.start, t.last = to, to, offset, offset-1
+	l.published()
+	return nil
+}
+
+// releaseTimeout bounds the courtesy of a release.
+const releaseTimeout = 5 * time.Second
+
+// giveUp ends a tenure: the save in flight ends first, then the claim is
+// released if it is still good.
+func (l *lane[W]) giveUp() {
+	t := l.tenure
+	t.timer.Stop()
+	if t.saving != nil {
+		if err := l.landed(<-t.results); err != nil {
+			l.log.Warn("the save in flight failed", "error", err)
+		}
+	}
+	if t.claim == nil || t.spent || l.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, releaseTimeout)
+	defer cancel()
+	if err := t.claim.Release(ctx); err != nil {
+		l.log.Warn("releasing the claim failed; the next owner need not wait for it", "error", err)
+	}
+	t.spent = true
+}

@@ -1,0 +1,144 @@
+package framework
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// recovery limits how long and how often a lane tries to get going again.
+type recovery struct {
+	since  time.Time                   // of the first error without a save since; zero: none
+	pauses *backoff.ExponentialBackOff // after errors that may pass
+	duel   *backoff.ExponentialBackOff // after losing the claim to another owner
+	fences int
+}
+
+func newRecovery() recovery {
+	return recovery{
+		pauses: doubling(50*time.Millisecond, 5*time.Second, 0.3),
+		// Two owners that both believe in their assignment must not steal from
+		// each other in step, so these are long and spread out.
+		duel: doubling(time.Second, 30*time.Second, 0.5),
+	}
+}
+
+// reset is called after each save: the lane works.
+func (r *recovery) reset() {
+	if r.since.IsZero() {
+		return
+	}
+	r.since, r.fences = time.Time{}, 0
+	r.pauses.Reset()
+	r.duel.Reset()
+}
+
+// again decides what follows the end of a tenure: nil to claim again, errGone to
+// end without a fault, another error to fail with.
+func (l *lane[W]) again(cause error) error {
+	switch {
+	case l.ctx.Err() != nil, errors.Is(cause, errGone), errors.Is(cause, ErrNotOwner):
+		return errGone
+	case l.final(cause):
+		return cause
+	case l.soft.Err() != nil:
+		return l.whileDraining(cause)
+	case errors.Is(cause, ErrTooLarge):
+		l.log.Warn("the batch was too large; going on with smaller ones", "records", l.limits.records, "error", cause)
+		return nil
+	}
+	wait, err := l.backOff(cause)
+	if err != nil {
+		return err
+	}
+	l.log.Warn("claiming the partition again", "stage", l.tenure.stage, "error", cause, "wait", wait)
+	l.status.phase(PhaseRecovering, cause)
+	notify(l.e.cfg.Hooks.Recovering, RecoveringEvent{l.e.pipeline.name, l.tp, cause, wait})
+	if !l.pause(wait) {
+		return errGone
+	}
+	return nil
+}
+
+// whileDraining: there is no time to claim again. What could not be claimed or
+// was fenced is somebody else's; a save that failed is worth an error.
+func (l *lane[W]) whileDraining(cause error) error {
+	if l.tenure.stage == "save" && !errors.Is(cause, ErrFenced) {
+		return cause
+	}
+	return errGone
+}
+
+// final reports whether claiming again could not help.
+func (l *lane[W]) final(err error) bool {
+	for _, target := range []error{ErrRefused, ErrCorrupt, ErrConfig, ErrClosed, ErrOrder} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	var record *RecordError
+	var lane *LaneError
+	var position *PositionError
+	switch {
+	case errors.As(err, &record), errors.As(err, &lane):
+		return true
+	case errors.As(err, &position):
+		return !errors.Is(err, ErrBelowLogStart) || l.e.cfg.BelowLogStart == PositionStop
+	}
+	return false
+}
+
+// backOff returns how long to wait before claiming again, or the error to fail
+// with when the limit of tries or time has passed.
+func (l *lane[W]) backOff(cause error) (time.Duration, error) {
+	r := &l.recovery
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	if errors.Is(cause, ErrFenced) {
+		if r.fences++; r.fences > l.e.cfg.FenceTries {
+			return 0, cause
+		}
+		return l.duel()
+	}
+	if time.Since(r.since) > l.e.cfg.RecoverWithin {
+		return 0, cause
+	}
+	return r.pauses.NextBackOff(), nil
+}
+
+// duel asks the source whether the partition is still ours before claiming it
+// back from another owner.
+func (l *lane[W]) duel() (time.Duration, error) {
+	err := l.part.Confirm(l.soft)
+	if errors.Is(err, ErrNotOwner) || l.soft.Err() != nil {
+		return 0, errGone
+	}
+	if err != nil {
+		l.log.Warn("the source could not confirm that the partition is ours", "error", err)
+	}
+	return l.recovery.duel.NextBackOff(), nil
+}
+
+// limits shrinks batches after one was too large, until they fit or the one
+// record at fault is found, and lets them grow again.
+type limits struct {
+	most, records int
+	// oversized is the offset of a record that alone makes a batch too large.
+	oversized int64
+}
+
+func newLimits(most int) limits { return limits{most: most, records: most, oversized: -1} }
+
+// tooLarge is told how many records the batch had and its last offset. With a
+// limit of one, a batch ends at the first record that adds anything to it.
+func (m *limits) tooLarge(records int, last int64) {
+	if m.records == 1 {
+		m.oversized = last
+		return
+	}
+	m.records = max(1, min(m.records, records)/2)
+}
+
+func (m *limits) succeeded() { m.records = min(m.most, 2*m.records) }

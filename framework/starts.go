@@ -1,0 +1,82 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// topicStarts asks the sink once for each topic where its partitions began.
+type topicStarts struct {
+	mu    sync.Mutex
+	known map[string]*topicStart
+}
+
+type topicStart struct {
+	mu     sync.Mutex
+	stored *TopicStart
+}
+
+func (t *topicStarts) of(topic string) *topicStart {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[string]*topicStart{}
+	}
+	if t.known[topic] == nil {
+		t.known[topic] = &topicStart{}
+	}
+	return t.known[topic]
+}
+
+// get returns what is stored, after proposing what resolve says if this process
+// has not asked yet. Lanes of one topic wait for each other here; after an error
+// the next one asks again.
+func (t *topicStart) get(resolve func() (TopicStart, error)) (TopicStart, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stored == nil {
+		s, err := resolve()
+		if err != nil {
+			return TopicStart{}, err
+		}
+		t.stored = &s
+	}
+	return *t.stored, nil
+}
+
+// start returns where the lane's partition begins if the sink holds no position
+// for it: where the pipeline's first start put it, or earliest for a partition
+// born later, so that none of its records is missed.
+func (l *lane[W]) start(ctx context.Context) (offsetstore.Position, error) {
+	stored, err := l.e.topics.of(l.tp.Topic).get(func() (TopicStart, error) {
+		propose, err := l.part.Resolve(ctx, l.e.cfg.Start)
+		if err != nil {
+			return TopicStart{}, err
+		}
+		return l.e.sink.Topic(ctx, l.e.pipeline.name, l.tp.Topic, propose)
+	})
+	if err != nil {
+		return offsetstore.Position{}, err
+	}
+	l.topicID = stored.TopicID
+	if offset, ok := stored.Starts[l.tp.Partition]; ok {
+		return offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: stored.TopicID}, nil
+	}
+	return l.bornLater(ctx, stored.TopicID)
+}
+
+func (l *lane[W]) bornLater(ctx context.Context, id offsetstore.TopicID) (offsetstore.Position, error) {
+	now, err := l.part.Resolve(ctx, offsetstore.StartRules{})
+	if err != nil {
+		return offsetstore.Position{}, err
+	}
+	offset, ok := now.Starts[l.tp.Partition]
+	if !ok {
+		return offsetstore.Position{}, fmt.Errorf("%w: the source does not list partition %s", ErrUnavailable, l.tp)
+	}
+	l.log.Info("this partition was added after the pipeline's first start: if it has no position yet it begins at earliest, whatever the start rules say", "offset", offset)
+	return offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: id}, nil
+}

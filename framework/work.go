@@ -1,0 +1,162 @@
+package framework
+
+import "time"
+
+// idleSaves is how often a batch that only moves the position is saved at most.
+const idleSaves = time.Second
+
+// work is the loop of a tenure: compute a batch while the one before is being
+// saved. It returns nil when the lane was drained.
+func (l *lane[W]) work() error {
+	t := l.tenure
+	for {
+		l.attention.Store(false)
+		if err := l.interrupted(); err != nil {
+			return err
+		}
+		if err := l.fill(); err != nil {
+			return err
+		}
+		if l.ripe() {
+			if err := l.seal(); err != nil {
+				return err
+			}
+		}
+		l.launch()
+		if l.closing() && t.saving == nil && t.sealed == nil {
+			return t.final
+		}
+		if err := l.wait(); err != nil {
+			return err
+		}
+	}
+}
+
+// closing reports whether the lane takes no more records.
+func (l *lane[W]) closing() bool { return l.soft.Err() != nil || l.tenure.final != nil }
+
+// interrupted returns the reason to end the tenure at once, if there is one.
+func (l *lane[W]) interrupted() error {
+	if l.ctx.Err() != nil {
+		return errGone
+	}
+	if l.closing() {
+		return nil
+	}
+	return l.inbox.failure()
+}
+
+// fill processes records until the batch is full, none are waiting, or
+// something else needs attention.
+func (l *lane[W]) fill() error {
+	t := l.tenure
+	for t.sealed == nil && !l.closing() && !l.attention.Load() && !l.full() {
+		if len(t.head.records) == 0 && !l.nextChunk() {
+			return nil
+		}
+		n, err := l.process(t.head.records)
+		if err != nil {
+			if err = l.failed(&t.head.records[n], err); err != nil {
+				return err
+			}
+			if l.closing() {
+				return nil // the record is not done
+			}
+			n++
+		}
+		t.head.records = t.head.records[n:]
+	}
+	return nil
+}
+
+// nextChunk takes records from the inbox, giving back the memory of those done.
+func (l *lane[W]) nextChunk() bool {
+	t := l.tenure
+	if t.head.bytes > 0 {
+		l.inbox.hold(-t.head.bytes)
+	}
+	t.head = l.inbox.take()
+	return len(t.head.records) > 0
+}
+
+// full reports whether the batch has reached a limit. One that only moves the
+// position never does, since it holds nothing.
+func (l *lane[W]) full() bool {
+	c := &l.tenure.cur
+	if c.records >= l.limits.records && !l.positionOnly() {
+		return true
+	}
+	return c.bytes+l.held() >= l.e.cfg.BatchBytes
+}
+
+// held estimates the bytes that reductions will add when the batch closes.
+func (l *lane[W]) held() int {
+	n := 0
+	for _, b := range l.tenure.chain.barriers {
+		n += b.held()
+	}
+	return n
+}
+
+func (l *lane[W]) positionOnly() bool {
+	c := &l.tenure.cur
+	return len(c.Writes) == 0 && len(c.DeadLetters) == 0 && l.held() == 0
+}
+
+// ripe reports whether the batch should close now. While a save is in flight it
+// goes on growing, since it could not be saved yet anyway.
+func (l *lane[W]) ripe() bool {
+	t := l.tenure
+	switch {
+	case t.cur.records == 0 || t.sealed != nil:
+		return false
+	case l.full():
+		return true
+	case t.saving != nil:
+		return false
+	case l.closing():
+		return true
+	case l.positionOnly():
+		return l.positionDue()
+	default:
+		return t.due.Load() || l.idle()
+	}
+}
+
+func (l *lane[W]) idle() bool { return len(l.tenure.head.records) == 0 && l.inbox.empty() }
+
+// positionDue reports whether a batch that only moves the position may be saved
+// yet, and sees to it that the lane wakes when it may.
+func (l *lane[W]) positionDue() bool {
+	t := l.tenure
+	wait := idleSaves - time.Since(t.savedAt)
+	if wait > 0 {
+		t.timer.Reset(wait)
+	}
+	return wait <= 0
+}
+
+// wait waits until a save ends, records arrive, the batch is due, or the lane
+// is to end.
+func (l *lane[W]) wait() error {
+	t := l.tenure
+	if l.attention.Load() || l.canFill() {
+		select {
+		case r := <-t.results:
+			return l.landed(r)
+		default:
+			return nil
+		}
+	}
+	select {
+	case r := <-t.results:
+		return l.landed(r)
+	case <-l.wake:
+		return nil
+	}
+}
+
+// canFill reports whether fill would find something to do.
+func (l *lane[W]) canFill() bool {
+	return l.tenure.sealed == nil && !l.closing() && !l.full() && !l.idle()
+}
