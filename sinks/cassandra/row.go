@@ -1,11 +1,15 @@
 package cassandra
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"reflect"
+)
 
-// A row is the cells of one write, one per column of its target in order. A cell
-// is a uvarint head, then the value: head 0 is unset (not written at all), 1 is
-// clear (writes null), and n+2 a value of n bytes in CQL's own binary form.
-// The encoding is canonical, so equal keys are equal bytes.
+// A row is the cells of one write, one per column of its target in order; a
+// delete has those of the key only. A cell is a uvarint head, then the value:
+// head 0 is unset (not written at all), 1 is clear (writes null), and n+2 a value
+// of n bytes in CQL's own binary form. The encoding is canonical, so equal keys
+// are equal bytes.
 const (
 	headUnset = 0
 	headClear = 1
@@ -15,10 +19,24 @@ const (
 func appendUnset(dst []byte) []byte { return append(dst, headUnset) }
 func appendClear(dst []byte) []byte { return append(dst, headClear) }
 
-// appendValue appends a cell that holds v.
-func appendValue(dst, v []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(v))+headValue)
-	return append(dst, v...)
+// appendCell appends a cell with the value that enc makes of v. The length is
+// known only afterwards, so room is made for the usual head of one byte, and a
+// longer value moved.
+func appendCell(dst []byte, enc valueEncoder, v reflect.Value) ([]byte, error) {
+	start := len(dst)
+	dst, err := enc(append(dst, 0), v)
+	if err != nil {
+		return nil, err
+	}
+	n := len(dst) - start - 1
+	var head [binary.MaxVarintLen64]byte
+	h := binary.PutUvarint(head[:], uint64(n)+headValue)
+	if h > 1 {
+		dst = append(dst, head[:h-1]...)
+		copy(dst[start+h:], dst[start+1:start+1+n])
+	}
+	copy(dst[start:], head[:h])
+	return dst, nil
 }
 
 // nextCell splits the first cell off row. ok is false when row is damaged, and

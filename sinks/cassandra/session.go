@@ -6,6 +6,9 @@ import (
 	"github.com/gocql/gocql"
 )
 
+// protocolVersion is the newest native protocol the driver speaks in full.
+const protocolVersion = 4
+
 // server is what preflight learned of the cluster.
 type server struct {
 	version     string

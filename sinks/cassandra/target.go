@@ -4,18 +4,19 @@ import (
 	"strings"
 )
 
-// role says what a column is for in its table's primary key.
+// role says what a column is for in its table's primary key, in the order of a
+// row.
 type role uint8
 
 const (
-	roleRegular role = iota
-	rolePartition
+	rolePartition role = iota
 	roleClustering
+	roleRegular
 )
 
 // String returns the role as system_schema.columns spells it.
 func (r role) String() string {
-	return [...]string{"regular", "partition_key", "clustering"}[r]
+	return [...]string{"partition_key", "clustering", "regular"}[r]
 }
 
 // column is one column of a target. Its type is in the spelling of cqlType.String.
