@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+// awaitTopics waits, before the group is joined, until the servers answer and
+// know every topic. Servers are waited for as long as StartWait, topics as long
+// as TopicWait from the first answer that lacked one.
+func (r *run) awaitTopics(ctx context.Context) error {
+	started := time.Now()
+	pause := slow()
+	var missing time.Time
+	for {
+		topics, err := r.tryDescribe(ctx)
+		if err == nil {
+			for name, info := range topics {
+				r.topicIDs[name] = info.id
+			}
+			return nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case permanent(err):
+			return explain(err)
+		case !errors.Is(err, errNoTopic):
+			missing = time.Time{}
+			if time.Since(started) >= r.cfg.StartWait {
+				return fmt.Errorf("kafka source: %w: no usable answer from %s within %v: %w; start the brokers, or correct Config.Brokers",
+					framework.ErrUnavailable, strings.Join(r.cfg.Brokers, ", "), r.cfg.StartWait, err)
+			}
+		case missing.IsZero():
+			missing = time.Now()
+		case time.Since(missing) >= r.cfg.TopicWait:
+			return refused(err)
+		}
+		r.log.warn("", "waiting for Kafka", "brokers", r.cfg.Brokers, "waited", time.Since(started).Round(time.Second), "error", err)
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// tryDescribe is one attempt, short enough that the wait can be logged and
+// bounded. When it runs out of time, the reason is what the last connection met.
+func (r *run) tryDescribe(ctx context.Context) (map[string]topicInfo, error) {
+	attempt, cancel := context.WithTimeout(ctx, min(r.cfg.StartWait, requestRetry))
+	defer cancel()
+	topics, err := r.describe(attempt, 0, r.cfg.Topics...)
+	if err != nil && attempt.Err() != nil {
+		if conn := r.conns.err(); conn != nil {
+			err = conn
+		}
+	}
+	return topics, err
+}
+
+func sleep(ctx context.Context, pause backoff.BackOff) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause.NextBackOff()):
+		return nil
+	}
+}

@@ -1,0 +1,163 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// Start implements framework.Partition: it checks from against the log itself,
+// and then has the polling goroutine set the position.
+func (p *partition) Start(ctx context.Context, from offsetstore.Position) error {
+	if from.Offset < 0 {
+		return fmt.Errorf("kafka source: %s: position %d is negative", p.tp, from.Offset)
+	}
+	ctx, done := p.scope(ctx)
+	defer done()
+	p.halt()
+	info, err := retry(ctx, p.run, p.tp.String(), func() (topicInfo, error) { return p.check(ctx, from) })
+	if err != nil {
+		return p.ended(explain(err))
+	}
+	if err := p.clientReady(ctx, info.id); err != nil {
+		return p.ended(err)
+	}
+	from.TopicID = info.id
+	return p.ended(p.seek(ctx, from, false))
+}
+
+// halt stops delivery until the partition is started (again).
+func (p *partition) halt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused, p.started = true, false
+	p.apply()
+}
+
+// check compares pos with the log once. The conditions are asked from the most
+// to the least telling: a topic made again explains offsets out of range, and
+// those explain an unknown epoch.
+func (p *partition) check(ctx context.Context, pos offsetstore.Position) (topicInfo, error) {
+	r := p.run
+	topics, err := r.describe(ctx, metadataAge, p.tp.Topic)
+	if err != nil {
+		return topicInfo{}, err
+	}
+	info := topics[p.tp.Topic]
+	if _, ok := info.epochs[p.tp.Partition]; !ok {
+		return info, fmt.Errorf("%w: %s", errNoPartition, p.tp)
+	}
+	fault := &framework.PositionError{TopicPartition: p.tp, Position: pos, TopicID: info.id}
+	if !pos.TopicID.IsZero() && !info.id.IsZero() && pos.TopicID != info.id {
+		fault.Err = framework.ErrTopicRecreated
+		return info, fault
+	}
+	if fault.LogStart, fault.LogEnd, err = p.bounds(ctx); err != nil {
+		return info, err
+	}
+	switch {
+	case pos.Offset < fault.LogStart:
+		fault.Err = framework.ErrBelowLogStart
+		return info, fault
+	case pos.Offset > fault.LogEnd:
+		fault.Err = framework.ErrAboveLogEnd
+		return info, fault
+	}
+	replaced, err := p.replaced(ctx, pos, info)
+	if err != nil {
+		return info, err
+	}
+	if replaced {
+		fault.Err = framework.ErrAboveLogEnd
+		return info, fault
+	}
+	return info, nil
+}
+
+// bounds returns the log's first offset and its end (the high watermark).
+func (p *partition) bounds(ctx context.Context) (start, end int64, err error) {
+	n := p.tp.Partition
+	starts, err := p.run.list(ctx, p.tp.Topic, map[int32]int64{n: atStart}, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := p.run.list(ctx, p.tp.Topic, map[int32]int64{n: atEnd}, false)
+	return starts[n], ends[n], err
+}
+
+// replaced reports whether the log was cut below pos and has grown again: then
+// the epoch that wrote the record before pos ends below pos, or has left no
+// record at all.
+func (p *partition) replaced(ctx context.Context, pos offsetstore.Position, info topicInfo) (bool, error) {
+	if pos.LeaderEpoch < 0 {
+		return false, nil
+	}
+	known, end, err := p.run.endOfEpoch(ctx, p.tp, pos.LeaderEpoch)
+	switch {
+	case err != nil:
+		return false, err
+	case end < 0 || known < 0:
+		// The log knows no epochs, or none as high. Only the latter says
+		// something: an epoch from the future is that of a log that is gone.
+		return pos.LeaderEpoch > info.epochs[p.tp.Partition], nil
+	}
+	return end < pos.Offset || known < pos.LeaderEpoch, nil
+}
+
+// clientReady waits until the client knows the partition: it would look up the
+// position of an unknown one, and move it into the log's bounds by itself. A
+// topic that was made again is known to the client under its old identity for
+// ever, so it has to be forgotten and subscribed anew, which ends this
+// assignment.
+func (p *partition) clientReady(ctx context.Context, id offsetstore.TopicID) error {
+	r := p.run
+	if r.renew(p.tp.Topic, id) {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	for {
+		if leader, _, _ := r.cl.PartitionLeader(p.tp.Topic, p.tp.Partition); leader >= 0 {
+			return nil
+		}
+		r.cl.ForceMetadataRefresh()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// renew subscribes the topic anew if the client knows it under another identity
+// than id, and reports whether it did.
+func (r *run) renew(topic string, id offsetstore.TopicID) bool {
+	r.mu.Lock()
+	known := r.topicIDs[topic]
+	r.topicIDs[topic] = id
+	r.mu.Unlock()
+	if known == id || known.IsZero() || id.IsZero() {
+		return false
+	}
+	r.log.Warn("the topic was deleted and created again; subscribing to the new one", "topic", topic, "topic_id", id)
+	r.cl.PurgeTopicsFromConsuming(topic)
+	r.cl.AddConsumeTopics(topic)
+	return true
+}
+
+// seek has the polling goroutine set the position. keep leaves the lane's pause
+// as it is.
+func (p *partition) seek(ctx context.Context, to offsetstore.Position, keep bool) error {
+	s := &seek{p: p, to: to, keep: keep, done: make(chan error, 1)}
+	if err := p.run.request(s); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
