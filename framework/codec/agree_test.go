@@ -3,7 +3,7 @@ package codec_test
 import (
 	"bufio"
 	"encoding/json"
-	"math/rand"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"strconv"
@@ -127,7 +127,7 @@ func agreesDeep[T any](t *testing.T, doc string, depth int) {
 // shapes' own names and awkward values, and damages a part of them. The seed is
 // fixed; the fuzz test goes on where this one ends.
 func TestJSONAgreesWithEncodingJSONOnGeneratedDocuments(t *testing.T) {
-	g := generator{rand.New(rand.NewSource(1)), corpus(t)}
+	g := generator{rand.New(rand.NewPCG(1, 1)), corpus(t)}
 	const documents = 8_000
 	accepted := 0
 	for range documents {
@@ -149,7 +149,7 @@ func TestJSONAgreesWithEncodingJSONOnGeneratedDocuments(t *testing.T) {
 // encoding/json differ.
 func FuzzJSONAgreesWithEncodingJSON(f *testing.F) {
 	docs := corpus(f)
-	g := generator{rand.New(rand.NewSource(2)), docs}
+	g := generator{rand.New(rand.NewPCG(2, 2)), docs}
 	for _, doc := range docs {
 		f.Add([]byte(doc))
 	}
@@ -173,7 +173,7 @@ var names = []string{
 }
 
 func (g generator) document() string {
-	if g.Intn(8) == 0 {
+	if g.IntN(8) == 0 {
 		return g.value(3)
 	}
 	return g.object(3)
@@ -182,18 +182,18 @@ func (g generator) document() string {
 func (g generator) object(depth int) string {
 	var b strings.Builder
 	b.WriteByte('{')
-	for i := range g.Intn(5) {
+	for i := range g.IntN(5) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(`"` + names[g.Intn(len(names))] + `":` + g.value(depth))
+		b.WriteString(`"` + names[g.IntN(len(names))] + `":` + g.value(depth))
 	}
 	b.WriteByte('}')
 	return b.String()
 }
 
 func (g generator) value(depth int) string {
-	switch n := g.Intn(24); {
+	switch n := g.IntN(24); {
 	case depth > 0 && n < 4:
 		return g.object(depth - 1)
 	case depth > 0 && n < 7:
@@ -201,22 +201,22 @@ func (g generator) value(depth int) string {
 	case n == 7:
 		return strconv.FormatFloat(g.NormFloat64()*1e10, 'g', -1, 64)
 	default:
-		return g.values[g.Intn(len(g.values))]
+		return g.values[g.IntN(len(g.values))]
 	}
 }
 
 // damage changes one document in three: bytes removed, overwritten, inserted or
 // cut off.
 func (g generator) damage(doc []byte) []byte {
-	for g.Intn(3) == 0 && len(doc) > 0 {
-		i := g.Intn(len(doc))
-		switch g.Intn(4) {
+	for g.IntN(3) == 0 && len(doc) > 0 {
+		i := g.IntN(len(doc))
+		switch g.IntN(4) {
 		case 0:
 			doc = append(doc[:i:i], doc[i+1:]...)
 		case 1:
-			doc[i] = byte(g.Intn(256))
+			doc[i] = byte(g.IntN(256))
 		case 2:
-			doc = append(doc[:i:i], g.values[g.Intn(len(g.values))]+string(doc[i:])...)
+			doc = append(doc[:i:i], g.values[g.IntN(len(g.values))]+string(doc[i:])...)
 		case 3:
 			doc = doc[:i]
 		}
