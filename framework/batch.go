@@ -219,7 +219,7 @@ func (l *lane[W]) launch() {
 		began := time.Now()
 		err := t.save(l.ctx, b)
 		t.results <- result{err, time.Since(began)}
-		l.signal()
+		l.attend()
 	}(&t.saving.Batch)
 }
 

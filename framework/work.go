@@ -11,11 +11,16 @@ func (l *lane[W]) work() error {
 	t := l.tenure
 	for {
 		l.attention.Store(false)
+		if err := l.collect(); err != nil {
+			return err
+		}
 		if err := l.interrupted(); err != nil {
 			return err
 		}
-		if err := l.fill(); err != nil {
-			return err
+		if !l.ripe() {
+			if err := l.fill(); err != nil {
+				return err
+			}
 		}
 		if l.ripe() {
 			if err := l.seal(); err != nil {
@@ -139,19 +144,23 @@ func (l *lane[W]) positionDue() bool {
 // wait waits until a save ends, records arrive, the batch is due, or the lane
 // is to end.
 func (l *lane[W]) wait() error {
-	t := l.tenure
 	if l.attention.Load() || l.canFill() {
-		select {
-		case r := <-t.results:
-			return l.landed(r)
-		default:
-			return nil
-		}
+		return nil
 	}
 	select {
-	case r := <-t.results:
+	case r := <-l.tenure.results:
 		return l.landed(r)
 	case <-l.wake:
+		return nil
+	}
+}
+
+// collect takes the result of the save in flight, if it has ended.
+func (l *lane[W]) collect() error {
+	select {
+	case r := <-l.tenure.results:
+		return l.landed(r)
+	default:
 		return nil
 	}
 }
