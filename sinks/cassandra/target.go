@@ -93,3 +93,15 @@ func equalities(cs []column, sep string) string {
 
 // quoteIdentifier always quotes, so that reserved words and capitals are safe.
 func quoteIdentifier(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// roleOf returns the role of the column at position i.
+func (t *target) roleOf(i int) role {
+	switch {
+	case i < t.partition:
+		return rolePartition
+	case i < t.keys():
+		return roleClustering
+	default:
+		return roleRegular
+	}
+}
