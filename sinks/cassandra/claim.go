@@ -1,0 +1,248 @@
+package cassandra
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// claim is the ownership of one lane. It implements framework.Claim.
+//
+// Save and Release never overlap each other (the framework's promise), so seq,
+// position and highTS are theirs alone. mu guards what other goroutines see.
+type claim struct {
+	*engine
+	lane     laneKey
+	token    gocql.UUID
+	gen      int64
+	progress framework.Progress // as of the claim
+
+	seq      int64 // number of the last save that was committed
+	used     int64 // highest number ever used under this claim
+	position offsetstore.Position
+	highTS   int64
+
+	settler *settler
+
+	mu       sync.Mutex
+	spent    error // why the claim must not be used any more
+	released bool
+}
+
+// errDuel: another process won the race for this claim.
+var errDuel = errors.New("another process claims at the same time")
+
+// claimLane makes this process the owner of lane. See PROTOCOL.md, "Claim".
+func (e *engine) claimLane(ctx context.Context, lane laneKey, start offsetstore.Position) (*claim, error) {
+	if err := e.claiming.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer e.claiming.Release(1)
+	delays := e.clock.backoff(e.tuning.duelFirst, e.tuning.duelMost)
+	for try := 1; ; try++ {
+		c, err := e.tryClaim(ctx, lane, start)
+		if !errors.Is(err, errDuel) {
+			return c, err
+		}
+		if try == e.tuning.duelTries {
+			return nil, fmt.Errorf("%w: %w (%d tries); two owners of one partition point at two groups that run the same pipeline", framework.ErrFenced, err, try)
+		}
+		if cause := e.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
+			return nil, cause
+		}
+	}
+}
+
+// tryClaim is one attempt, under a token of its own. It returns errDuel when
+// another process was faster.
+func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.Position) (*claim, error) {
+	old, err := e.readLedger(ctx, lane)
+	if err != nil {
+		return nil, err
+	}
+	token, err := e.token()
+	if err != nil {
+		return nil, fmt.Errorf("make a claim token: %w", err)
+	}
+	st := createStatement(lane, token, e.owner, start)
+	if old != nil {
+		if err := old.check(); err != nil {
+			return nil, err
+		}
+		if err := e.checkClock(old.highTS); err != nil {
+			return nil, err
+		}
+		st = claimStatement(lane, old, token, e.owner)
+	}
+	row, lease, err := e.takeOver(ctx, st, token, old)
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{
+		engine: e, lane: lane, token: token, gen: row.gen, progress: row.progress(),
+		seq: row.seq, used: row.seq, position: row.position, highTS: row.highTS,
+	}
+	c.settler = newSettler(c)
+	if err := c.redo(ctx, row, lease); err != nil {
+		return nil, err
+	}
+	c.sweep(row, old)
+	return c, nil
+}
+
+// takeOver sends st until the row shows whose claim came first. Its answer is
+// never believed: the row is. It returns the row, and the lease that reading it
+// as ours gives.
+func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID, old *ledgerRow) (*ledgerRow, lease, error) {
+	delays := e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
+	for limit := e.unknownLimit(); ; {
+		if _, err := e.store.execute(ctx, st); refusedForGood(err) {
+			return nil, lease{}, storeError(err)
+		}
+		sent := e.clock.now()
+		row, err := e.readLedger(ctx, st.lane)
+		switch {
+		case err != nil:
+			return nil, lease{}, err
+		case row != nil && row.claim == token:
+			return row, e.leaseFrom(sent), nil
+		case row != nil && (old == nil || row.claim != old.claim):
+			return nil, lease{}, errDuel
+		case row == nil && old != nil:
+			return nil, lease{}, fmt.Errorf("%w: the ledger row has disappeared during the claim", framework.ErrCorrupt)
+		}
+		// Not yet: our statement may still arrive. Sending the same one again is safe.
+		if limit.left() <= 0 {
+			return nil, lease{}, fmt.Errorf("%w: Cassandra does not decide the claim within %v", framework.ErrUnavailable, e.tuning.unknownLimit)
+		}
+		if cause := e.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
+			return nil, lease{}, cause
+		}
+	}
+}
+
+// readLedger reads the row, again after temporary errors.
+func (e *engine) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, error) {
+	var row *ledgerRow
+	err := e.retry(ctx, func() (err error) {
+		row, err = e.store.readLedger(ctx, lane)
+		return err
+	})
+	return row, err
+}
+
+func (e *engine) leaseFrom(sent time.Time) lease {
+	return lease{clock: e.clock, start: sent, limit: e.tuning.applyLease}
+}
+
+// redo applies the save that an earlier owner had committed, since it may have
+// stopped halfway, and marks it as applied.
+func (c *claim) redo(ctx context.Context, row *ledgerRow, l lease) error {
+	var staged *stageKey
+	if row.chunks > 0 {
+		staged = &stageKey{c.lane, row.saveClaim, row.seq}
+	}
+	if row.pending() {
+		ms, err := c.committed(ctx, row)
+		if err != nil {
+			return c.blobFault(ctx, row, err)
+		}
+		if err := c.apply(ctx, ms, l); err != nil {
+			return fmt.Errorf("finish save %d of an earlier owner: %w", row.seq, err)
+		}
+		marked, err := c.store.execute(ctx, markStatement(c.lane, c.token, row.seq))
+		if err != nil || !marked {
+			// The settler tries again later, unless a save comes first.
+			c.settler.saved(row.seq, staged)
+			return nil
+		}
+	}
+	if staged != nil {
+		c.settler.discard(*staged)
+	}
+	return nil
+}
+
+// committed reads and decodes the last save of row.
+func (c *claim) committed(ctx context.Context, row *ledgerRow) ([]mutation, error) {
+	chunks := [][]byte{row.body}
+	if row.chunks > 0 {
+		var err error
+		if chunks, err = c.readStage(ctx, stageKey{c.lane, row.saveClaim, row.seq}, row.chunks); err != nil {
+			return nil, err
+		}
+	}
+	return decodeBlob(ctx, chunks, row.sum, c.tables)
+}
+
+// blobFault decides what a missing or damaged blob means. If another owner has
+// claimed meanwhile it may have applied and removed it; if not, it is damage.
+func (c *claim) blobFault(ctx context.Context, row *ledgerRow, fault error) error {
+	if !errors.Is(fault, framework.ErrCorrupt) {
+		return fault
+	}
+	now, err := c.readLedger(ctx, c.lane)
+	if err != nil {
+		return err
+	}
+	if now != nil && now.claim != c.token {
+		return errDuel
+	}
+	return fmt.Errorf("save %d is committed, up to offset %d, but its content cannot be read: %w", row.seq, row.position.Offset, fault)
+}
+
+// sweep removes, in the background, stage rows that nothing can refer to any
+// more: of attempts that the former owner began and can no longer commit, and of
+// saves before the last one that it had no time to remove.
+func (c *claim) sweep(row, old *ledgerRow) {
+	if old == nil {
+		return
+	}
+	var keys []stageKey
+	for n := int64(1); n <= sweepDepth; n++ {
+		keys = append(keys, stageKey{c.lane, old.claim, row.seq + n})
+		if row.seq > n {
+			keys = append(keys, stageKey{c.lane, row.saveClaim, row.seq - n})
+		}
+	}
+	c.settler.discard(keys...)
+}
+
+// sweepDepth is how many save numbers around the last one a claim cleans up.
+const sweepDepth = 4
+
+// Progress implements [framework.Claim].
+func (c *claim) Progress() framework.Progress {
+	return framework.Progress{Position: c.progress.Position, Lane: bytes.Clone(c.progress.Lane)}
+}
+
+// spend records why the claim must not be used any more.
+func (c *claim) spend(err error) {
+	c.mu.Lock()
+	if c.spent == nil {
+		c.spent = err
+	}
+	c.mu.Unlock()
+	c.settler.stop()
+}
+
+// usable returns why the claim must not be used, or nil.
+func (c *claim) usable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.released {
+		return fmt.Errorf("%w: the claim was released", framework.ErrClosed)
+	}
+	if c.spent != nil {
+		return fmt.Errorf("the claim was spent before: %w", c.spent)
+	}
+	return nil
+}

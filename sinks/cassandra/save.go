@@ -1,0 +1,227 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+// laneDataBytes bounds the lane's own data, which travels in the ledger row.
+const laneDataBytes = 8 << 10
+
+// save is one attempt to save one batch. Once its statement was sent, nothing in
+// it changes any more.
+type save struct {
+	seq       int64 // its number, never used before under this claim
+	from, to  framework.Progress
+	writes    []Write // of the batch, its state and its dead letters
+	base      int64   // timestamp of the first write, microseconds
+	blob      blob
+	mutations []mutation
+	staged    bool // the blob is in stage rows
+	statement conditional
+}
+
+// stageKey is where its chunks go.
+func (s *save) stageKey(c *claim) stageKey { return stageKey{c.lane, c.token, s.seq} }
+
+// high returns the highest timestamp the lane has used, with s counted in.
+func (s *save) high() int64 { return s.base + int64(len(s.writes)) - 1 }
+
+// Save implements [framework.Claim]: prepare, stage, commit, apply. See
+// PROTOCOL.md, "Save".
+func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
+	ctx, end, err := c.begin(ctx)
+	if err != nil {
+		return c.failed(b, framework.NotSaved, true, err)
+	}
+	defer end()
+	if err := c.usable(); err != nil {
+		return c.failed(b, framework.NotSaved, true, err)
+	}
+
+	// Until the commit is sent, whatever goes wrong leaves no trace that counts.
+	s, err := c.prepare(b)
+	if err != nil {
+		return c.failed(b, framework.NotSaved, false, err)
+	}
+	if err := c.stage(ctx, s); err != nil {
+		return c.failed(b, framework.NotSaved, false, err)
+	}
+	if ctx.Err() != nil {
+		c.abandon(s)
+		return c.failed(b, framework.NotSaved, false, context.Cause(ctx))
+	}
+
+	// From here on the statements are no longer cut short by ctx, but by a grace.
+	work, done := c.grace(ctx)
+	defer done()
+	s.statement = c.commitStatement(s)
+	lease, v := c.commit(work, s)
+	if v != nil {
+		if v.spent {
+			c.spend(v.err)
+		} else {
+			c.abandon(s)
+		}
+		return c.failed(b, v.outcome, v.spent, v.err)
+	}
+	if err := c.apply(work, s.mutations, lease); err != nil {
+		err = fmt.Errorf("%w: %w", framework.ErrNotApplied, err)
+		c.spend(err)
+		return c.failed(b, framework.Saved, true, err)
+	}
+	c.advance(s)
+	return nil
+}
+
+// prepare checks and encodes b, and gives it its number and timestamps. Nothing is
+// sent: whatever the database would refuse after the commit must be found here.
+func (c *claim) prepare(b *framework.Batch[Write]) (*save, error) {
+	if err := c.checkBatch(b); err != nil {
+		return nil, err
+	}
+	if err := c.checkClock(c.highTS); err != nil {
+		return nil, err
+	}
+	writes, err := c.batchWrites(b)
+	if err != nil {
+		return nil, err
+	}
+	s := &save{from: b.From, to: b.To, writes: writes, base: max(c.clock.micros(), c.highTS+1)}
+	if s.blob, s.mutations, err = encodeBlob(writes, s.base, c.tables, c.blobLimits()); err != nil {
+		return nil, err
+	}
+	s.seq = c.nextSeq()
+	return s, nil
+}
+
+// nextSeq returns a save number that was never used under this claim.
+func (c *claim) nextSeq() int64 {
+	c.used++
+	return c.used
+}
+
+// checkBatch refuses a batch that does not continue where the lane is.
+func (c *claim) checkBatch(b *framework.Batch[Write]) error {
+	at, from, to := c.position.Offset, b.From.Position.Offset, b.To.Position.Offset
+	switch {
+	case from != at:
+		return fmt.Errorf("%w: it starts at offset %d, the lane is at %d", framework.ErrRefused, from, at)
+	case to < from:
+		return fmt.Errorf("%w: it goes back from offset %d to %d", framework.ErrRefused, from, to)
+	case len(b.To.Lane) > laneDataBytes:
+		return fmt.Errorf("%w: the lane's own data has %d bytes, at most %d are possible", framework.ErrTooLarge, len(b.To.Lane), laneDataBytes)
+	}
+	return nil
+}
+
+// checkClock refuses to write while this process's clock is far behind the
+// timestamps that the lane has used: going on would stamp rows far in the future,
+// where they beat every other program's writes.
+func (e *engine) checkClock(highTS int64) error {
+	ahead := time.Duration(highTS-e.clock.micros()) * time.Microsecond
+	if ahead <= e.tuning.aheadLimit {
+		return nil
+	}
+	return fmt.Errorf("%w: the lane's last timestamp is %v ahead of this host's clock (limit %v): the clock of this host or of an earlier owner's is wrong; set the clocks right", framework.ErrUnavailable, ahead.Round(time.Second), e.tuning.aheadLimit)
+}
+
+// batchWrites returns everything of b as writes, in the order of their timestamps.
+func (c *claim) batchWrites(b *framework.Batch[Write]) ([]Write, error) {
+	for i := range b.Writes {
+		if err := b.Writes[i].check(c.tuning.writeBytes); err != nil {
+			return nil, fmt.Errorf("write %d of the batch: %w", i, err)
+		}
+	}
+	if len(b.State) == 0 && len(b.DeadLetters) == 0 {
+		return b.Writes, nil
+	}
+	ws := make([]Write, 0, len(b.Writes)+len(b.State)+len(b.DeadLetters))
+	ws = append(ws, b.Writes...)
+	for i := range b.State {
+		ws = append(ws, c.stateWrite(&b.State[i]))
+	}
+	for i := range b.DeadLetters {
+		ws = append(ws, c.deadWrite(&b.DeadLetters[i]))
+	}
+	for i := len(b.Writes); i < len(ws); i++ {
+		if err := ws[i].check(c.tuning.ownBytes); err != nil {
+			return nil, err
+		}
+	}
+	return ws, nil
+}
+
+// commitStatement is the statement that is the whole commit: with it the batch
+// and its position are durable as one, or not at all.
+func (c *claim) commitStatement(s *save) conditional {
+	set := []setting{
+		{colSeq, s.seq}, {colApplied, c.seq},
+		{colNextOffset, s.to.Position.Offset}, {colLeaderEpoch, s.to.Position.LeaderEpoch},
+		{colTopicID, gocql.UUID(s.to.Position.TopicID)},
+		{colSaveClaim, c.token}, {colChunks, 0}, {colBytes, s.blob.bytes}, {colSum, s.blob.sum},
+		{colLane, notNull(s.to.Lane)}, {colSavedAt, c.clock.now()},
+	}
+	switch {
+	case len(s.writes) == 0: // nothing to apply
+		set[1].value = s.seq
+	case s.staged:
+		set[6].value = len(s.blob.chunks)
+		set = append(set, setting{colHighTS, s.high()})
+	default:
+		set = append(set, setting{colHighTS, s.high()}, setting{colBody, s.blob.chunks[0]})
+	}
+	return conditional{
+		lane: c.lane,
+		set:  set,
+		when: []setting{{colClaim, c.token}, {colSeq, c.seq}, {colNextOffset, s.from.Position.Offset}},
+	}
+}
+
+// commit sends the statement and finds out what became of it: it returns the lease
+// on applying, or the verdict that the batch was not saved for us to apply.
+func (c *claim) commit(ctx context.Context, s *save) (lease, *verdict) {
+	sent := c.clock.now()
+	applied, err := c.store.execute(ctx, s.statement)
+	switch {
+	case err == nil && applied:
+		return c.leaseFrom(sent), nil
+	case refusedForGood(err):
+		return lease{}, &verdict{outcome: framework.NotSaved, err: storeError(err)}
+	}
+	return c.resolve(ctx, s, err)
+}
+
+// advance makes s the lane's last save.
+func (c *claim) advance(s *save) {
+	c.seq, c.position = s.seq, s.to.Position
+	if len(s.writes) == 0 {
+		c.settler.settled()
+		return
+	}
+	c.highTS = s.high()
+	var staged *stageKey
+	if s.staged {
+		key := s.stageKey(c)
+		staged = &key
+	}
+	c.settler.saved(s.seq, staged)
+}
+
+// abandon cleans up after a save that certainly never takes effect.
+func (c *claim) abandon(s *save) {
+	if s.staged {
+		c.settler.discard(s.stageKey(c))
+	}
+}
+
+// failed makes the error of a save. It names the lane and the batch.
+func (c *claim) failed(b *framework.Batch[Write], o framework.Outcome, spent bool, err error) error {
+	return &framework.SaveError{Outcome: o, ClaimSpent: spent, Err: fmt.Errorf("%s: offsets %d up to %d: %w",
+		c.lane, b.From.Position.Offset, b.To.Position.Offset, err)}
+}

@@ -1,0 +1,202 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/gocql/gocql"
+
+	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// Sink saves outputs and positions in Cassandra. Make it with [Open]. Its methods
+// may be called concurrently.
+type Sink struct {
+	*engine
+	cfg     Config
+	session *gocql.Session
+	cql     *cqlStore
+	catalog *catalog
+
+	checkMu sync.Mutex
+	checked bool // the real tables were found to be as the program describes them
+}
+
+var (
+	_ framework.Sink[Write]    = (*Sink)(nil)
+	_ framework.PositionLister = (*Sink)(nil)
+	_ framework.Migrator       = (*Sink)(nil)
+	_ framework.HealthChecker  = (*Sink)(nil)
+	_ framework.Claim[Write]   = (*claim)(nil)
+)
+
+// Open connects to the cluster, checks its version, settings and clock, and
+// compares the tables of cfg with the real ones. Where the sink's own tables do
+// not exist yet only [Sink.Migrate] works, and all else says so.
+//
+// While the cluster is not up it waits, for cfg.StartWait or until ctx ends. The
+// Sink must be closed.
+func Open(ctx context.Context, cfg Config) (*Sink, error) {
+	return open(ctx, cfg, systemClock(), defaultTuning())
+}
+
+func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	session, err := openSession(ctx, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := preflight(ctx, session, &cfg)
+	if err != nil {
+		session.Close()
+		return nil, err
+	}
+	s := &Sink{
+		cfg: cfg, session: session,
+		cql:     &cqlStore{session: session, keyspace: cfg.Keyspace, consistency: cfg.Consistency, timeout: cfg.Timeout, now: c.now},
+		catalog: newCatalog(session, &cfg),
+	}
+	s.engine = newEngine(s.cql, s.catalog, c, tu.fit(facts), owner(), cfg.Logger)
+	if err := s.check(ctx); err != nil && !errors.Is(err, errNotMigrated) {
+		session.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// errNotMigrated: the keyspace has no ledger yet.
+var errNotMigrated = fmt.Errorf("%w: the sink's tables do not exist; run Migrate, or lockstep.cql", framework.ErrConfig)
+
+// owner names this process in the ledger, for people.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// check compares the tables with the real ones, until that has succeeded once.
+func (s *Sink) check(ctx context.Context) error {
+	s.checkMu.Lock()
+	defer s.checkMu.Unlock()
+	if s.checked {
+		return nil
+	}
+	ledger := realTable{name: ledgerTable}
+	if err := s.catalog.readTable(ctx, &ledger); err != nil {
+		return err
+	}
+	if !ledger.exists {
+		return fmt.Errorf("keyspace %q: %w", s.cfg.Keyspace, errNotMigrated)
+	}
+	targets := make([]*target, 0, len(s.cfg.Tables)+2)
+	for _, t := range append([]AnyTable{stateRows, deadRows}, s.cfg.Tables...) {
+		target, err := t.declared()
+		if err != nil {
+			return err
+		}
+		targets = append(targets, target)
+	}
+	if err := s.catalog.check(ctx, targets...); err != nil {
+		return err
+	}
+	s.checked = true
+	return nil
+}
+
+// ready is begin for a call that needs the tables.
+func (s *Sink) ready(ctx context.Context) (context.Context, func(), error) {
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.check(ctx); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return ctx, end, nil
+}
+
+// Guarantee implements [framework.Sink].
+func (s *Sink) Guarantee() framework.Guarantee {
+	return framework.Guarantee{
+		Level: framework.ExactlyOnce, State: true, DeadLetters: true,
+		Note: "rows of one batch become visible a Cassandra partition at a time; for a row that several Kafka partitions write, the last clock wins",
+	}
+}
+
+// Check implements [framework.Sink]. It needs no connection.
+func (s *Sink) Check(w Write) (int, error) {
+	if err := w.check(s.tuning.writeBytes); err != nil {
+		return 0, err
+	}
+	if _, ok := s.catalog.bound(w.target); !ok {
+		return 0, fmt.Errorf("%w: table %q is not among Config.Tables", framework.ErrConfig, w.target.name)
+	}
+	return w.size(), nil
+}
+
+// Claim implements [framework.Sink]. It may take as long as applying one batch,
+// if an earlier owner stopped between the commit and the end of that.
+func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, start offsetstore.Position) (framework.Claim[Write], error) {
+	ctx, end, err := s.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	lane := laneKey{pipeline: pipeline, topic: tp.Topic, partition: tp.Partition}
+	if err := lane.validate(); err != nil {
+		return nil, err
+	}
+	if start.Offset < 0 {
+		return nil, fmt.Errorf("%s: %w: the start offset %d is negative", lane, framework.ErrConfig, start.Offset)
+	}
+	c, err := s.claimLane(ctx, lane, start)
+	if err != nil {
+		return nil, fmt.Errorf("%s: claim: %w", lane, err)
+	}
+	return c, nil
+}
+
+// Migrate implements [framework.Migrator] with the function [Migrate].
+func (s *Sink) Migrate(ctx context.Context) error {
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := Migrate(ctx, s.cfg); err != nil {
+		return err
+	}
+	return s.check(ctx)
+}
+
+// Health implements [framework.HealthChecker]: it asks one node for one row.
+func (s *Sink) Health(ctx context.Context) error {
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	q, cancel := s.cql.query(ctx, "SELECT release_version FROM system.local")
+	defer cancel()
+	var version string
+	if err := q.Consistency(gocql.One).Scan(&version); err != nil {
+		return storeError(err)
+	}
+	return nil
+}
+
+// Close implements [framework.Sink]. Saves in flight get a moment to finish. If
+// ctx ends first, the rest ends in the background.
+func (s *Sink) Close(ctx context.Context) error {
+	return s.shut(ctx, s.session.Close)
+}

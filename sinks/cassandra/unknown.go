@@ -1,0 +1,109 @@
+package cassandra
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+// verdict is the end of a save that this owner cannot complete.
+type verdict struct {
+	outcome framework.Outcome
+	spent   bool
+	err     error
+}
+
+// resolve finds out what became of s after an answer that does not tell: an error
+// (unanswered is not nil), or "not applied", which may have been the answer to a
+// repetition of our own success. Only the ledger row, read at SERIAL, tells; and
+// while it says "not yet" the statement may still arrive, so nothing but the
+// identical statement may be sent.
+func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, *verdict) {
+	// refused: our only attempt was answered, with "not applied".
+	refused, last := unanswered == nil, unanswered
+	c.log.Info("cassandra: outcome of a save unknown, reading the ledger", "lane", c.lane.String(), "save", s.seq, "error", unanswered)
+	delays := c.clock.backoff(c.tuning.retryFirst, c.tuning.retryMost)
+	for limit := c.unknownLimit(); limit.left() > 0; {
+		sent := c.clock.now()
+		row, err := c.store.readLedger(ctx, c.lane)
+		if err == nil {
+			state, v := c.judge(row, s, refused)
+			if v != nil {
+				return lease{}, v
+			}
+			if state == saved {
+				return c.leaseFrom(sent), nil
+			}
+			refused, sent = false, c.clock.now()
+			var applied bool
+			if applied, err = c.store.execute(ctx, s.statement); applied {
+				return c.leaseFrom(sent), nil
+			}
+		}
+		if err != nil {
+			last = err
+		}
+		if cause := c.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
+			last = fmt.Errorf("%w (%w)", cause, orNone(last))
+			break
+		}
+	}
+	return lease{}, &verdict{framework.Unknown, true, fmt.Errorf("%w: %w", framework.ErrUnknown, orNone(last))}
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return fmt.Errorf("the statement was neither applied nor overtaken by another")
+	}
+	return err
+}
+
+// ledgerState is what a row says of a save while the claim is still ours.
+type ledgerState uint8
+
+const (
+	notYet ledgerState = iota // it may still take effect
+	saved
+)
+
+// judge is the table of PROTOCOL.md, "Unknown": what row, read at SERIAL after s
+// was sent, says of s. A verdict is final.
+func (c *claim) judge(row *ledgerRow, s *save, refused bool) (ledgerState, *verdict) {
+	if row == nil {
+		return 0, c.corrupt(refused, "the ledger row is gone")
+	}
+	ours := row.seq == s.seq && row.saveClaim == c.token && bytes.Equal(row.sum, s.blob.sum)
+	switch mine, before := row.claim == c.token, row.seq == c.seq; {
+	case mine && ours:
+		return saved, nil
+	case mine && before && row.position.Offset == s.from.Position.Offset:
+		return notYet, nil
+	case mine:
+		return 0, c.corrupt(refused, fmt.Sprintf("expected save %d at offset %d, found save %d at offset %d",
+			c.seq, s.from.Position.Offset, row.seq, row.position.Offset))
+	case before: // no save came after the one before ours, and ours never can
+		return 0, c.fenced(framework.NotSaved, row, s)
+	case ours:
+		return 0, c.fenced(framework.Saved, row, s)
+	case refused:
+		return 0, c.fenced(framework.NotSaved, row, s)
+	default:
+		return 0, c.fenced(framework.Unknown, row, s)
+	}
+}
+
+// corrupt is the verdict when the row changed while nobody but us could change it.
+func (c *claim) corrupt(refused bool, what string) *verdict {
+	o := framework.Unknown
+	if refused {
+		o = framework.NotSaved
+	}
+	return &verdict{o, true, fmt.Errorf("%w: %s although nobody else has claimed the partition: the ledger was changed from outside", framework.ErrCorrupt, what)}
+}
+
+func (c *claim) fenced(o framework.Outcome, row *ledgerRow, s *save) *verdict {
+	return &verdict{o, true, fmt.Errorf("%w (owner %q, claim number %d; expected offset %d, found %d)",
+		framework.ErrFenced, row.owner, row.epoch, s.from.Position.Offset, row.position.Offset)}
+}
