@@ -28,6 +28,19 @@ var (
 
 var cassandraYAML = template.Must(template.New("cassandra.yaml").Parse(cassandraYAMLText))
 
+// cassandraKind is what sets a node apart from others.
+type cassandraKind struct {
+	auth    bool // checks user and password
+	durable bool // answers a write only when it is on disk
+}
+
+func (k cassandraKind) name() string {
+	if k.auth {
+		return "cassandra-auth"
+	}
+	return "cassandra"
+}
+
 // cassandraNode is one node in the directory Dir. Seed is host:port of the
 // first node's storage port, its own for a cluster of one; Token is its place
 // in the ring.
@@ -38,15 +51,16 @@ type cassandraNode struct {
 	Authenticator           string
 	Authorizer              string
 	Heap                    string
+	Durable                 bool
 }
 
 // cassandra prepares a cluster of one empty node.
-func (p *packages) cassandra(ctx context.Context, auth bool) (backend, string, error) {
+func (p *packages) cassandra(ctx context.Context, kind cassandraKind) (backend, string, error) {
 	jars, err := cassandraBundle.fetch(ctx, p.log)
 	if err != nil {
 		return nil, "", err
 	}
-	node, err := p.newNode(auth)
+	node, err := p.newNode(kind)
 	if err != nil {
 		return nil, "", err
 	}
@@ -56,14 +70,12 @@ func (p *packages) cassandra(ctx context.Context, auth bool) (backend, string, e
 	return p.process(node.Dir, node.serverArgs(jars)...), address(node.Host, node.NativePort), nil
 }
 
-func (p *packages) newNode(auth bool) (cassandraNode, error) {
-	node := cassandraNode{Host: loopback, Token: "0", Authenticator: "AllowAllAuthenticator", Authorizer: "AllowAllAuthorizer", Heap: "1g"}
-	name := "cassandra"
-	if auth {
+func (p *packages) newNode(kind cassandraKind) (cassandraNode, error) {
+	node := cassandraNode{Host: loopback, Token: "0", Authenticator: "AllowAllAuthenticator", Authorizer: "AllowAllAuthorizer", Heap: "1g", Durable: kind.durable}
+	if kind.auth {
 		node.Authenticator, node.Authorizer, node.Heap = "PasswordAuthenticator", "CassandraAuthorizer", "512m"
-		name = "cassandra-auth"
 	}
-	dir, err := p.serverDir(name)
+	dir, err := p.serverDir(kind.name())
 	if err != nil {
 		return node, err
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +22,7 @@ const composeFile = "docker-compose.yml"
 type compose struct {
 	file    string
 	project string
-	env     []string // which ports to publish
+	env     []string // what differs from the file's defaults
 	ports   map[string]int
 	guard   *guard
 }
@@ -34,6 +33,9 @@ var composePorts = map[string]string{
 	"cassandra":      "LOCKSTEP_CASSANDRA_PORT",
 	"cassandra-auth": "LOCKSTEP_CASSANDRA_AUTH_PORT",
 }
+
+// durableContainer is for all nodes of a project.
+const durableContainer = "LOCKSTEP_CASSANDRA_OPTS=-Dcassandra.settings.commitlog_sync=batch -Dcassandra.settings.commitlog_sync_period=0ms"
 
 // dockerAnswers tells whether an engine and compose are there.
 func dockerAnswers(ctx context.Context) bool {
@@ -46,7 +48,7 @@ func dockerAnswers(ctx context.Context) bool {
 	return exec.CommandContext(ctx, "docker", "compose", "version").Run() == nil
 }
 
-func newCompose(log *slog.Logger) (*compose, error) {
+func newCompose(o Options) (*compose, error) {
 	file, err := findUp(composeFile)
 	if err != nil {
 		return nil, err
@@ -55,11 +57,14 @@ func newCompose(log *slog.Logger) (*compose, error) {
 	if err := c.choosePorts(); err != nil {
 		return nil, err
 	}
+	if o.DurableCassandra {
+		c.env = append(c.env, durableContainer)
+	}
 	c.guard, err = newGuard(append([]string{"docker"}, c.args(c.downArgs()...)...)...)
 	if err != nil {
 		return nil, err
 	}
-	log.Info("using docker compose", "file", file, "project", c.project)
+	o.Logger.Info("using docker compose", "file", file, "project", c.project)
 	return c, nil
 }
 
@@ -96,11 +101,9 @@ func (c *compose) choosePorts() error {
 
 func (c *compose) kafka(context.Context) (backend, string, error) { return c.service("kafka") }
 
-func (c *compose) cassandra(_ context.Context, auth bool) (backend, string, error) {
-	if auth {
-		return c.service("cassandra-auth")
-	}
-	return c.service("cassandra")
+// cassandra relies on all nodes of a set being equally durable.
+func (c *compose) cassandra(_ context.Context, kind cassandraKind) (backend, string, error) {
+	return c.service(kind.name())
 }
 
 func (c *compose) service(name string) (backend, string, error) {

@@ -23,6 +23,12 @@ type Options struct {
 	// user and password. Its superuser is [AuthUser] with [AuthPassword].
 	CassandraAuth bool
 
+	// DurableCassandra makes the Cassandra nodes answer a write only when it
+	// is on disk, at the price of speed. Without it they sync now and then, as
+	// Cassandra's default is, and [Service.Kill] may lose writes that they
+	// acknowledged a moment before.
+	DurableCassandra bool
+
 	// Packages never uses Docker, even where an engine answers.
 	Packages bool
 
@@ -43,6 +49,11 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.Default()
 	}
 	return o
+}
+
+// cassandraKind returns what sets a node apart from others.
+func (o Options) cassandraKind(auth bool) cassandraKind {
+	return cassandraKind{auth: auth, durable: o.DurableCassandra}
 }
 
 func (o Options) validate() error {

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// readyPause lies between two questions to a server that is starting.
-const readyPause = 200 * time.Millisecond
+const (
+	readyPause  = 200 * time.Millisecond // between two questions to a server that is starting
+	tailTimeout = 10 * time.Second       // for reading its log
+)
 
 // backend is what runs a server: a process or a container. Its methods are
 // called by one goroutine at a time. Each is a no-op where there is nothing to
@@ -52,7 +54,7 @@ func (s *Service) Start(ctx context.Context) error {
 		return fmt.Errorf("servers: cannot start %s: %w", s.name, err)
 	}
 	if err := s.waitReady(ctx); err != nil {
-		return errors.Join(s.withLog(err), s.backend.kill(context.WithoutCancel(ctx)))
+		return errors.Join(s.failed(ctx, err), s.backend.kill(context.WithoutCancel(ctx)))
 	}
 	s.log.Info("server is up", "server", s.name, "address", s.addr, "took", time.Since(began).Round(100*time.Millisecond))
 	return nil
@@ -96,10 +98,15 @@ func (s *Service) waitReady(ctx context.Context) error {
 	}
 }
 
-func (s *Service) withLog(err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+// failed adds what the server said, unless the caller gave up on it.
+func (s *Service) failed(caller context.Context, err error) error {
+	err = fmt.Errorf("servers: %s at %s did not come up: %w", s.name, s.addr, err)
+	if caller.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(caller, tailTimeout)
 	defer cancel()
-	return fmt.Errorf("servers: %s at %s did not come up: %w\nend of its log:\n%s", s.name, s.addr, err, s.backend.tail(ctx))
+	return fmt.Errorf("%w\nend of its log:\n%s", err, s.backend.tail(ctx))
 }
 
 // sleep waits for d, or until ctx ends, and then returns why.

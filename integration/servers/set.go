@@ -25,7 +25,7 @@ type Set struct {
 // methods but close may be called from several goroutines.
 type host interface {
 	kafka(context.Context) (backend, string, error)                    // and its host:port
-	cassandra(ctx context.Context, auth bool) (backend, string, error) // and its host:port
+	cassandra(context.Context, cassandraKind) (backend, string, error) // and its host:port
 	close(context.Context) error                                       // ends all, and removes what they wrote
 }
 
@@ -52,7 +52,7 @@ func Start(ctx context.Context, o Options) (*Set, error) {
 // newHost prefers Docker where an engine answers.
 func newHost(ctx context.Context, o Options) (host, error) {
 	if !o.Packages && dockerAnswers(ctx) {
-		return newCompose(o.Logger)
+		return newCompose(o)
 	}
 	return newPackages(ctx, o.Logger)
 }
@@ -80,7 +80,7 @@ func (s *Set) startKafka(ctx context.Context, o Options) (*Service, error) {
 }
 
 func (s *Set) startCassandra(ctx context.Context, o Options) (*Service, error) {
-	b, addr, err := s.host.cassandra(ctx, false)
+	b, addr, err := s.host.cassandra(ctx, o.cassandraKind(false))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Set) startCassandra(ctx context.Context, o Options) (*Service, error) {
 }
 
 func (s *Set) startCassandraAuth(ctx context.Context, o Options) (*Service, error) {
-	b, addr, err := s.host.cassandra(ctx, true)
+	b, addr, err := s.host.cassandra(ctx, o.cassandraKind(true))
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func findJava(ctx context.Context, log *slog.Logger) (string, error) {
 	if err == nil {
 		return java, nil
 	}
-	if err := aptInstall(ctx, log, javaPackages...); err != nil {
+	if err := aptInstall(ctx, log, os.Geteuid(), javaPackages...); err != nil {
 		return "", fmt.Errorf("servers: Java %d or later is needed (%w): install a JRE, or set JAVA_HOME to one", minJava, err)
 	}
 	return usableJava(ctx)
@@ -45,7 +45,7 @@ func findMaven(ctx context.Context, log *slog.Logger) (string, error) {
 	if mvn, err := exec.LookPath("mvn"); err == nil {
 		return mvn, nil
 	}
-	if err := aptInstall(ctx, log, "maven"); err != nil {
+	if err := aptInstall(ctx, log, os.Geteuid(), "maven"); err != nil {
 		return "", fmt.Errorf("servers: Maven is needed to download the servers (%w): install it so that mvn is in PATH", err)
 	}
 	return exec.LookPath("mvn")
@@ -91,13 +91,14 @@ func javaMajor(printed string) int {
 	return major
 }
 
-// aptInstall installs the first of the packages that this release has.
-func aptInstall(ctx context.Context, log *slog.Logger, packages ...string) error {
+// aptInstall installs, if user is root, the first of the packages that this
+// release has.
+func aptInstall(ctx context.Context, log *slog.Logger, user int, packages ...string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
 		return errors.New("it is missing, and this is no Debian or Ubuntu to install it on")
 	}
-	if os.Geteuid() != 0 {
+	if user != 0 {
 		return errors.New("it is missing, and only root can install it")
 	}
 	if err := runApt(ctx, apt, "update"); err != nil {

@@ -1,0 +1,54 @@
+# `make help` lists the targets.
+
+GO         ?= go
+GOLANGCI   ?= $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+SERVERS    ?= $(GO) run ./integration/servers/cmd/withservers
+PACKAGES   ?= ./...
+TIMEOUT    ?= 10m
+TESTFLAGS  ?=
+BENCHFLAGS ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
+
+.PHONY: unit
+unit: ## Test without any server, in seconds
+	$(GO) test -race $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: test
+test: ## Test everything, with real Kafka and Cassandra
+	$(SERVERS) -kafka -cassandra -cassandra-auth -- \
+		$(GO) test -race -tags integration -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: bench
+bench: ## Measure, with real Kafka and Cassandra (BENCHFLAGS are passed on)
+	$(SERVERS) -kafka -cassandra -- $(GO) run ./integration/bench $(BENCHFLAGS)
+
+.PHONY: lint
+lint: gofmt vet ## Check format and vet, and run golangci-lint where it is installed
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; \
+	else echo 'golangci-lint is not installed: `make golangci` builds and runs it'; fi
+
+.PHONY: gofmt
+gofmt: ## Check that every file is formatted
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet, integration tests included
+	$(GO) vet -tags integration $(PACKAGES)
+
+.PHONY: golangci
+golangci: ## Build and run the golangci-lint of this project
+	$(GOLANGCI) run
+
+.PHONY: up
+up: ## Start Kafka on port 9092 and Cassandra on port 9042 (docker compose)
+	docker compose up --detach --wait
+
+.PHONY: down
+down: ## Stop what `make up` started; the data stays
+	docker compose down

@@ -1,0 +1,17 @@
+package servers
+
+import (
+	"testing"
+	"time"
+)
+
+func TestOptionsAreRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"nothing to start": {},
+		"negative timeout": {Kafka: true, StartTimeout: -time.Second},
+	} {
+		if _, err := Start(t.Context(), o); err == nil {
+			t.Errorf("%s: was accepted", name)
+		}
+	}
+}
