@@ -160,3 +160,11 @@ func configError(format string, args ...any) error {
 func refused(err error) error {
 	return fmt.Errorf("kafka source: %w: %w", framework.ErrConfig, err)
 }
+
+// instanceID is nil for an ordinary member.
+func (c *Config) instanceID() *string {
+	if c.InstanceID == "" {
+		return nil
+	}
+	return &c.InstanceID
+}

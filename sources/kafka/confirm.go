@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -25,17 +24,7 @@ func (p *partition) Confirm(ctx context.Context) error {
 		if p.isDead() {
 			return p.notOwner()
 		}
-		// The commit may wait longer than ctx allows, for one before it.
-		result := make(chan proof, 1)
-		if !p.run.spawn(func() { result <- p.prove(ctx) }) {
-			return p.notOwner()
-		}
-		var got proof
-		select {
-		case got = <-result:
-		case <-ctx.Done():
-			return p.ended(fmt.Errorf("kafka source: %s: ownership could not be confirmed: %w", p.tp, context.Cause(ctx)))
-		}
+		got := p.prove(ctx)
 		switch {
 		case got.err == nil:
 			if settled, err := p.settle(ctx, got.generation); settled {
@@ -43,16 +32,24 @@ func (p *partition) Confirm(ctx context.Context) error {
 			}
 		case expelled(got.err):
 			return fmt.Errorf("%w: %w", p.notOwner(), got.err)
-		case errors.Is(got.err, kerr.RebalanceInProgress):
-			// It is not decided yet.
+		case rebalancing(got.err) && ctx.Err() == nil:
+			// It is not decided yet. If the group has gone on without this member,
+			// the client's own heartbeats find out, and the partition is lost.
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 			}
 		default:
-			return p.ended(fmt.Errorf("kafka source: %s: ownership could not be confirmed: %w", p.tp, got.err))
+			return p.unconfirmed(ctx, got.err)
 		}
 	}
+}
+
+func (p *partition) unconfirmed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return p.ended(fmt.Errorf("kafka source: %s: ownership could not be confirmed: %w", p.tp, err))
 }
 
 // proof is an answer of the group to this member, under a generation.
@@ -62,13 +59,16 @@ type proof struct {
 }
 
 func (p *partition) prove(ctx context.Context) proof {
+	r := p.run
+	if !r.committing.acquire(ctx) {
+		return proof{err: context.Cause(ctx)}
+	}
+	defer r.committing.release()
 	pos, ok := p.commitable()
 	if !ok {
-		return p.run.heartbeat(ctx)
+		return r.heartbeat(ctx)
 	}
-	offsets := make(offsetMap)
-	put(offsets, p.tp, kgo.EpochOffset{Epoch: pos.LeaderEpoch, Offset: pos.Offset})
-	answer := p.run.commit(ctx, offsets)
+	answer := r.commit(ctx, map[offsetstore.TopicPartition]offsetstore.Position{p.tp: pos})
 	return proof{answer.generation, answer.errorOf(p.tp)}
 }
 
@@ -85,17 +85,10 @@ func (r *run) heartbeat(ctx context.Context) proof {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group = r.cfg.Group
 	req.MemberID, req.Generation = r.cl.GroupMetadata()
-	if r.cfg.InstanceID != "" {
-		req.InstanceID = &r.cfg.InstanceID
-	}
+	req.InstanceID = r.cfg.instanceID()
 	resp, err := req.RequestWith(ctx, r.cl)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if errors.Is(err, kerr.IllegalGeneration) {
-		// The client may not have heard yet that it is in a newer one. If it is
-		// in none, its own heartbeats find out soon and the partition is lost.
-		err = kerr.RebalanceInProgress
 	}
 	return proof{req.Generation, err}
 }
@@ -123,7 +116,7 @@ func (p *partition) settle(ctx context.Context, generation int32) (bool, error) 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return true, p.ended(fmt.Errorf("kafka source: %s: ownership could not be confirmed: %w", p.tp, context.Cause(ctx)))
+			return true, p.unconfirmed(ctx, nil)
 		}
 	}
 }
@@ -131,5 +124,5 @@ func (p *partition) settle(ctx context.Context, generation int32) (bool, error) 
 // expelled reports whether the group says that this process is not (or no
 // longer) the member it claims to be.
 func expelled(err error) bool {
-	return errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID)
+	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID)
 }

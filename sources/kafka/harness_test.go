@@ -1,12 +1,14 @@
 package kafka_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,3 +178,72 @@ func (r *running) wait() {
 func tp(topic string, partition int32) offsetstore.TopicPartition {
 	return offsetstore.TopicPartition{Topic: topic, Partition: partition}
 }
+
+func millis(ms int64) time.Time { return time.UnixMilli(ms) }
+
+// produceAt appends one record with each timestamp, in milliseconds.
+func (b *broker) produceAt(topic string, partition int32, timestamps ...int64) {
+	b.t.Helper()
+	for _, ms := range timestamps {
+		rec := &kgo.Record{Topic: topic, Partition: partition, Timestamp: millis(ms), Value: []byte("v")}
+		if err := b.cl.ProduceSync(b.t.Context(), rec).FirstErr(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *broker) tombstone(topic string, partition int32, key string) {
+	b.t.Helper()
+	rec := &kgo.Record{Topic: topic, Partition: partition, Key: []byte(key)}
+	if err := b.cl.ProduceSync(b.t.Context(), rec).FirstErr(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// openTransaction produces in a transaction and returns what commits it.
+func (b *broker) openTransaction(topic string, partition int32, from, to int) (commit func()) {
+	b.t.Helper()
+	tx := newBroker(b.t, b.addrs, kgo.TransactionalID(unique("tx")))
+	if err := tx.cl.BeginTransaction(); err != nil {
+		b.t.Fatal(err)
+	}
+	tx.produce(topic, partition, from, to)
+	return func() {
+		if err := tx.cl.EndTransaction(b.t.Context(), kgo.TryCommit); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// transaction produces in a transaction that is committed or aborted.
+func (b *broker) transaction(topic string, partition int32, from, to int, commit bool) {
+	b.t.Helper()
+	tx := newBroker(b.t, b.addrs, kgo.TransactionalID(unique("tx")))
+	if err := tx.cl.BeginTransaction(); err != nil {
+		b.t.Fatal(err)
+	}
+	tx.produce(topic, partition, from, to)
+	if err := tx.cl.EndTransaction(b.t.Context(), kgo.TransactionEndTry(commit)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *syncBuffer) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+func (s *syncBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }

@@ -2,11 +2,11 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -53,26 +53,34 @@ func (r *run) mirrorLoop() {
 // commitMirrors commits what ps have to mirror, and reports whether the group
 // accepted all of it. What it refused is sent again with the next commit.
 func (r *run) commitMirrors(ps []*partition) bool {
-	offsets := make(offsetMap)
+	ctx, cancel := context.WithTimeout(context.Background(), requestRetry)
+	defer cancel()
+	if !r.committing.acquire(ctx) {
+		return false
+	}
+	defer r.committing.release()
+	offsets := make(map[offsetstore.TopicPartition]offsetstore.Position)
 	var sent []*partition
 	for _, p := range ps {
 		if pos, ok := p.takeMirror(); ok {
-			put(offsets, p.tp, kgo.EpochOffset{Epoch: pos.LeaderEpoch, Offset: pos.Offset})
+			offsets[p.tp] = pos
 			sent = append(sent, p)
 		}
 	}
 	if len(sent) == 0 {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), requestRetry)
-	defer cancel()
 	answer := r.commit(ctx, offsets)
 	all := true
 	for _, p := range sent {
-		if err := answer.errorOf(p.tp); err != nil {
+		err := answer.errorOf(p.tp)
+		if err == nil {
+			continue
+		}
+		all = false
+		p.untakeMirror()
+		if !rebalancing(err) {
 			r.log.warn("", "could not mirror a saved position to the consumer group; lag tools lag behind", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
-			all = false
-			p.untakeMirror()
 		}
 	}
 	return all
@@ -94,7 +102,20 @@ func (p *partition) untakeMirror() {
 	p.unsent = true
 }
 
-type offsetMap = map[string]map[int32]kgo.EpochOffset
+// turn lets one commit go at a time, so that an older position never follows a
+// newer one.
+type turn chan struct{}
+
+func (t turn) acquire(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t turn) release() { <-t }
 
 // committed is the group's answer to a commit.
 type committed struct {
@@ -114,28 +135,56 @@ func (c committed) errorOf(tp offsetstore.TopicPartition) error {
 	return err
 }
 
-// commit commits offsets as this member under its current generation. While the
-// group rebalances the client waits with it, within ctx.
-func (r *run) commit(ctx context.Context, offsets offsetMap) (c committed) {
-	c.errs = make(map[offsetstore.TopicPartition]error)
-	r.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		if err != nil {
-			c.err = err
-			return
+// commit commits offsets as this member under its current generation. It does
+// not use the client's own commit: when the group refuses that one because it
+// has forgotten the member, the client joins again behind our back and keeps
+// partitions that were not its own for a while.
+func (r *run) commit(ctx context.Context, offsets map[offsetstore.TopicPartition]offsetstore.Position) committed {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group = r.cfg.Group
+	req.MemberID, req.Generation = r.cl.GroupMetadata()
+	req.InstanceID = r.cfg.instanceID()
+	names := make(map[offsetstore.TopicID]string)
+	index := make(map[string]int)
+	for tp, pos := range offsets {
+		i, ok := index[tp.Topic]
+		if !ok {
+			i = len(req.Topics)
+			index[tp.Topic] = i
+			t := kmsg.NewOffsetCommitRequestTopic()
+			t.Topic, t.TopicID = tp.Topic, r.topicID(tp.Topic) // old versions go by name, new ones by ID
+			names[t.TopicID] = tp.Topic
+			req.Topics = append(req.Topics, t)
 		}
-		c.generation = req.Generation
-		topics := make(map[offsetstore.TopicID]string, len(req.Topics))
-		for _, t := range req.Topics {
-			topics[t.TopicID] = t.Topic
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.LeaderEpoch = tp.Partition, pos.Offset, pos.LeaderEpoch
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
+	}
+	c := committed{generation: req.Generation, errs: make(map[offsetstore.TopicPartition]error, len(offsets))}
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err != nil {
+		c.err = err
+		return c
+	}
+	for _, t := range resp.Topics {
+		if t.Topic == "" {
+			t.Topic = names[t.TopicID]
 		}
-		for _, t := range resp.Topics {
-			if t.Topic == "" { // newer versions answer by ID
-				t.Topic = topics[t.TopicID]
-			}
-			for _, p := range t.Partitions {
-				c.errs[offsetstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
-			}
+		for _, p := range t.Partitions {
+			c.errs[offsetstore.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
 		}
-	})
+	}
 	return c
+}
+
+func (r *run) topicID(topic string) offsetstore.TopicID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.topicIDs[topic]
+}
+
+// rebalancing reports whether the group could not answer because it is between
+// two generations, or in a newer one that the client has not heard of yet.
+func rebalancing(err error) bool {
+	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration)
 }

@@ -52,7 +52,9 @@ func (s *Source) Run(ctx context.Context, lanes framework.Lanes) error {
 		topicIDs: make(map[string]offsetstore.TopicID),
 		changed:  make(chan struct{}),
 		mirrors:  make(chan struct{}, 1),
-		wake:     func() {},
+
+		committing: make(turn, 1),
+		wake:       func() {},
 	}
 	return r.run(ctx)
 }
@@ -71,15 +73,16 @@ type run struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // goroutines beside the polling one
 
-	mirrors chan struct{} // a position waits to be mirrored
+	mirrors    chan struct{} // a position waits to be mirrored
+	committing turn
 
 	mu         sync.Mutex
 	parts      map[offsetstore.TopicPartition]*partition
 	topicIDs   map[string]offsetstore.TopicID // the topics as the client knows them
 	generation int32                          // whose assignment has been reported in full
 	changed    chan struct{}                  // closed and replaced when generation or a partition's state changes
-	leaving    bool // nobody polls any more
-	ended      bool // no goroutine may be started any more
+	leaving    bool                           // nobody polls any more
+	ended      bool                           // no goroutine may be started any more
 	seeks      []*seek
 	wake       func() // interrupts the poll
 	fatal      error  // why Run must end
