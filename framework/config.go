@@ -15,9 +15,9 @@ type Config struct {
 	BatchBytes int
 	// BatchDelay closes a batch that long after its first record even if more
 	// records are waiting. A batch closes at once when none are. Defaults to
-	// 250 ms.
+	// 1 s.
 	BatchDelay time.Duration
-	// BatchRecords closes a batch at that many records. Defaults to 50,000.
+	// BatchRecords closes a batch at that many records. Defaults to 100,000.
 	BatchRecords int
 	// BelowLogStart says how to go on when retention has removed records that
 	// were not processed. Defaults to PositionStop.
@@ -65,8 +65,8 @@ const (
 // WithDefaults returns a copy with every unset field at its default.
 func (c Config) WithDefaults() Config {
 	c.BatchBytes = orDefault(c.BatchBytes, 1<<20)
-	c.BatchDelay = orDefault(c.BatchDelay, 250*time.Millisecond)
-	c.BatchRecords = orDefault(c.BatchRecords, 50_000)
+	c.BatchDelay = orDefault(c.BatchDelay, time.Second)
+	c.BatchRecords = orDefault(c.BatchRecords, 100_000)
 	c.BufferBytes = orDefault(c.BufferBytes, 64<<20)
 	c.ClaimsAtOnce = orDefault(c.ClaimsAtOnce, 16)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)
