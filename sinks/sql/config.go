@@ -1,0 +1,76 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// Config says which database to use and what the sink may write there. Only DSN
+// is required.
+type Config struct {
+	// DSN names the database; see [ParseDSN].
+	DSN string
+	// Tables are all tables that the pipelines write to. A write to another is
+	// refused.
+	Tables []AnyTable
+	// Schema are the statements of the program's own tables, or whole scripts of
+	// them, run by Migrate in order. They must be idempotent (IF NOT EXISTS).
+	Schema []string
+	// Owner is the name under which claims are listed. Defaults to host and
+	// process ID.
+	Owner string
+	// MaxWriteBytes bounds the encoded size of a single write. Defaults to
+	// 16 MiB.
+	MaxWriteBytes int
+}
+
+const defaultMaxWrite = 16 << 20
+
+// withDefaults returns a copy with defaults filled in, or an error that names the
+// field.
+func (c Config) withDefaults() (Config, error) {
+	if c.MaxWriteBytes == 0 {
+		c.MaxWriteBytes = defaultMaxWrite
+	}
+	if c.MaxWriteBytes < 0 {
+		return c, configError("MaxWriteBytes is %d; give a number of bytes", c.MaxWriteBytes)
+	}
+	if c.Owner == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown-host"
+		}
+		c.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	names := map[string]bool{}
+	for _, t := range c.Tables {
+		if err := t.fault(); err != nil {
+			return c, fmt.Errorf("sql: %w", err)
+		}
+		if names[t.Name()] {
+			return c, configError("Tables holds table %q twice", t.Name())
+		}
+		names[t.Name()] = true
+	}
+	return c, nil
+}
+
+// Open opens the database. It does not look at tables yet: that is done by
+// Migrate, or else before anything is claimed or saved.
+func Open(ctx context.Context, c Config) (*Sink, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s, err := parseDSN(c.DSN)
+	if err != nil {
+		return nil, err
+	}
+	d := sqlite{}
+	pools, err := d.open(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("sql: %s: %w", s, err)
+	}
+	return newSink(c, d, pools), nil
+}

@@ -1,0 +1,124 @@
+package sql
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settings is what a DSN says.
+type settings struct {
+	path        string // as written; relative to the working directory of Open
+	create      bool
+	synchronous string
+	busyTimeout time.Duration
+}
+
+const (
+	sqliteScheme       = "sqlite"
+	defaultBusyTimeout = 30 * time.Second
+)
+
+// ParseDSN returns a Config for a DSN, to be completed with tables and schema,
+// or an error that matches [framework.ErrConfig] and says what is wrong with it.
+// It touches no file.
+//
+//	sqlite:///absolute/path.db
+//	sqlite://relative/path.db?synchronous=normal&busy_timeout=5s
+//
+// Special characters of the path are percent-encoded. The parameters of SQLite,
+// each at most once:
+//
+//   - synchronous: "full" (default) makes each save survive a loss of power,
+//     "normal" only the death of the process;
+//   - busy_timeout: how long a save or claim waits for another process's
+//     transaction, as a Go duration. Defaults to 30s;
+//   - mode: "rwc" (default) creates a missing database, "rw" refuses it.
+func ParseDSN(dsn string) (Config, error) {
+	if _, err := parseDSN(dsn); err != nil {
+		return Config{}, err
+	}
+	return Config{DSN: dsn}, nil
+}
+
+func parseDSN(dsn string) (settings, error) {
+	scheme, rest, ok := strings.Cut(dsn, "://")
+	switch {
+	case dsn == "":
+		return settings{}, configError("DSN is empty; give sqlite:///absolute/path.db")
+	case !ok:
+		return settings{}, configError("DSN has no scheme; write sqlite:///absolute/path.db or sqlite://relative/path.db")
+	case scheme != sqliteScheme:
+		return settings{}, configError("DSN has the unknown scheme %q; supported: %s", scheme, sqliteScheme)
+	}
+	return parseSQLite(rest)
+}
+
+// parseSQLite parses what follows sqlite://. A URL's host and path have no
+// meaning here, so that net/url would only get in the way of the path.
+func parseSQLite(rest string) (settings, error) {
+	rawPath, query, _ := strings.Cut(rest, "?")
+	path, err := url.PathUnescape(rawPath)
+	switch {
+	case err != nil:
+		return settings{}, configError("DSN path %q: %v", rawPath, err)
+	case path == "":
+		return settings{}, configError("DSN names no database file; write sqlite:///absolute/path.db or sqlite://relative/path.db")
+	case path == ":memory:":
+		return settings{}, configError("DSN asks for a database in memory, where nothing would outlive the process; use the memory sink")
+	case strings.ContainsAny(rawPath, "#") || strings.ContainsRune(path, 0):
+		return settings{}, configError("DSN path %q holds a # (write %%23) or a NUL", rawPath)
+	case strings.HasSuffix(path, "/"):
+		return settings{}, configError("DSN path %q is a directory; name the database file", path)
+	}
+	s := settings{path: path, create: true, synchronous: "full", busyTimeout: defaultBusyTimeout}
+	return s, s.parseParameters(query)
+}
+
+func (s *settings) parseParameters(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return configError("DSN parameters %q: %v", query, err)
+	}
+	for name, given := range values {
+		if len(given) > 1 {
+			return configError("DSN parameter %s is given %d times", name, len(given))
+		}
+		if err := s.set(name, given[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settings) set(name, value string) error {
+	switch name {
+	case "synchronous":
+		s.synchronous = value
+		return oneOf(name, value, "full", "normal")
+	case "mode":
+		s.create = value == "rwc"
+		return oneOf(name, value, "rwc", "rw")
+	case "busy_timeout":
+		d, err := time.ParseDuration(value)
+		if err != nil || d < time.Millisecond || d > 24*time.Hour {
+			return configError("DSN parameter busy_timeout=%q is not a duration from 1ms to 24h, such as 30s", value)
+		}
+		s.busyTimeout = d
+		return nil
+	default:
+		return configError("DSN parameter %q is unknown; known are busy_timeout, mode and synchronous", name)
+	}
+}
+
+func oneOf(name, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return configError("DSN parameter %s=%q: give %s", name, value, strings.Join(allowed, " or "))
+}
+
+// String shows the settings in an error; a SQLite DSN holds no secret.
+func (s settings) String() string { return fmt.Sprintf("sqlite database %s", s.path) }

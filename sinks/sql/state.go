@@ -1,0 +1,106 @@
+package sql
+
+import (
+	"bytes"
+	"context"
+	stdsql "database/sql"
+	"strings"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+const (
+	upsertState = `INSERT INTO lockstep_state (lane_id, operator, win, key, value) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (lane_id, operator, win, key) DO UPDATE SET value = excluded.value`
+	deleteState = `DELETE FROM lockstep_state WHERE lane_id = ? AND operator = ? AND win = ? AND key = ?`
+)
+
+// writeState stores the entries of a batch; a nil value removes its key.
+func (c *claim) writeState(ctx context.Context, w *writer, entries []framework.StateEntry) error {
+	for i := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e := &entries[i]
+		var err error
+		if e.Value == nil {
+			_, err = w.exec(deleteState, c.id, e.Operator, e.Window, notNil(e.Key))
+		} else {
+			_, err = w.exec(upsertState, c.id, e.Operator, e.Window, notNil(e.Key), e.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notNil stores a nil key as an empty one: they are the same key.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// keysPerQuery is how many keys one query asks for.
+const keysPerQuery = 256
+
+// stateGroup is the part of a key that a query has in common.
+type stateGroup struct {
+	operator string
+	window   int64
+}
+
+// Load asks for many keys of an operator and window at once. It reads beside a
+// save in flight without waiting for it, from the last committed state.
+func (c *claim) Load(ctx context.Context, keys []framework.StateKey) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	places := map[stateGroup][]int{} // which keys are in a group
+	for i, k := range keys {
+		g := stateGroup{k.Operator, k.Window}
+		places[g] = append(places[g], i)
+	}
+	err := c.sink.call(ctx, func(ctx context.Context) error {
+		for g, all := range places {
+			for start := 0; start < len(all); start += keysPerQuery {
+				part := all[start:min(start+keysPerQuery, len(all))]
+				if err := c.loadPart(ctx, g, keys, part, values); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, c.wrap("load", err)
+	}
+	return values, nil
+}
+
+// loadPart fills in the values of the keys at the given places.
+func (c *claim) loadPart(ctx context.Context, g stateGroup, keys []framework.StateKey, places []int, values [][]byte) error {
+	args := []any{c.id, g.operator, g.window}
+	for _, i := range places {
+		args = append(args, notNil(keys[i].Key))
+	}
+	query := `SELECT key, value FROM lockstep_state WHERE lane_id = ? AND operator = ? AND win = ? AND key IN (` +
+		strings.TrimSuffix(strings.Repeat("?, ", len(places)), ", ") + `)`
+	rows, err := c.sink.pools.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	found := make(map[string][]byte, len(places))
+	for rows.Next() {
+		var key, value stdsql.RawBytes // the driver's memory, copied below
+		if err := rows.Scan(&key, &value); err != nil {
+			return err
+		}
+		found[string(key)] = append([]byte{}, value...) // not nil, also if empty
+	}
+	for _, i := range places {
+		values[i] = bytes.Clone(found[string(keys[i].Key)])
+	}
+	return rows.Err()
+}
