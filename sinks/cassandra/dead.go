@@ -1,10 +1,15 @@
 package cassandra
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
 // deadBucketOffsets is how many offsets share a partition of the table of dead
@@ -60,3 +65,52 @@ func optionalBytes(b []byte) Optional[[]byte] {
 	}
 	return Set(b)
 }
+
+// DeadLetters returns the dead letters of one partition in offset order, for
+// operators: it reads the whole table of dead letters, at the quorum of the
+// sink's consistency, and holds what it returns in memory.
+func (s *Sink) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
+	ctx, end, err := s.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	lane := laneKey{pipeline: pipeline, topic: tp.Topic, partition: tp.Partition}
+	var letters []framework.DeadLetter
+	err = s.retry(ctx, func() (err error) {
+		letters, err = s.cql.deadLetters(ctx, lane)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: read dead letters: %w", lane, err)
+	}
+	slices.SortFunc(letters, func(a, b framework.DeadLetter) int { return cmp.Compare(a.Offset, b.Offset) })
+	return letters, nil
+}
+
+func (s *cqlStore) deadLetters(ctx context.Context, lane laneKey) ([]framework.DeadLetter, error) {
+	q, cancel := s.query(ctx, "SELECT offset, stage, error, attempts, failed_at, record_time, key, value, headers FROM "+
+		s.table(deadTable)+ledgerKeyCondition+" ALLOW FILTERING", lane.pipeline, lane.topic, lane.partition)
+	defer cancel()
+	iter := q.PageSize(deadPage).Iter()
+	var letters []framework.DeadLetter
+	for {
+		// Into nil the driver would read an empty value as nil, like null.
+		d := framework.DeadLetter{Key: []byte{}, Value: []byte{}}
+		var headers []struct {
+			Key   string
+			Value []byte
+		}
+		if !iter.Scan(&d.Offset, &d.Stage, &d.Error, &d.Attempts, &d.FailedAt, &d.Timestamp, &d.Key, &d.Value, &headers) {
+			break
+		}
+		for _, h := range headers {
+			d.Headers = append(d.Headers, framework.Header{Key: h.Key, Value: h.Value})
+		}
+		letters = append(letters, d)
+	}
+	return letters, iter.Close()
+}
+
+// deadPage bounds the answer of one read of dead letters, in rows.
+const deadPage = 100
