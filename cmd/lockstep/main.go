@@ -1,0 +1,76 @@
+// Command lockstep is the operator's tool: it looks at what sinks have stored
+// and prepares databases. `lockstep help` lists its commands.
+//
+// Every command names the database by --sink, a data source name such as
+// cassandra://10.0.0.1:9042/app or sqlite:///var/lib/app.db. It exits with 0 on
+// success, 1 when the work failed, and 2 when it was asked wrongly, before
+// anything is connected to.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := root(slog.New(slog.NewTextHandler(stderr, nil)))
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "lockstep:", err)
+	var failed *failure
+	if errors.As(err, &failed) && !errors.Is(err, framework.ErrConfig) {
+		return exitFailed
+	}
+	return exitUsage
+}
+
+// failure marks an error of the work itself; others are of the command line.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{err}
+}
+
+func root(log *slog.Logger) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "lockstep",
+		Short:         "Look at what Lockstep pipelines have saved, and prepare databases",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	cmd.AddCommand(positionsCommand(log), migrateCommand(log))
+	return cmd
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+func migrateCommand(log *slog.Logger) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate --sink DSN [--schema FILE]...",
+		Short: "Create what the sink needs in its database, and tables of your own",
+		Long: `Create the sink's own tables, and the keyspace where there is one, unless they
+exist. Files given by --schema are run afterwards, in order; their statements
+must be idempotent (IF NOT EXISTS). The command may be repeated, and run by
+several machines at once.`,
+		Example: `  lockstep migrate --sink 'cassandra://10.0.0.1/app?replication=3' --schema tables.cql`,
+		Args:    cobra.NoArgs,
+	}
+	dsn := sinkFlag(cmd)
+	files := cmd.Flags().StringArray("schema", nil, "a file with statements that create tables of yours; may be repeated")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		db, err := parseSink(*dsn, log)
+		if err != nil {
+			return err
+		}
+		schema, err := readAll(*files)
+		if err != nil {
+			return err
+		}
+		if err := db.migrate(cmd.Context(), schema); err != nil {
+			return failed(err)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "the database is ready")
+		return nil
+	}
+	return cmd
+}
+
+func readAll(files []string) ([]string, error) {
+	var texts []string
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("--schema: %w: %w", framework.ErrConfig, err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts, nil
+}
