@@ -330,7 +330,7 @@ func encodeAlone(enc valueEncoder, v reflect.Value) ([]byte, error) {
 	return enc(nil, p)
 }
 
-// maxKeyBytes is the server's limit for a partition key, for a clustering value,
+// maxKeyBytes is the server's limit for a partition key, for a clustering key,
 // and for an element that is a cell's name.
 const maxKeyBytes = 65535
 

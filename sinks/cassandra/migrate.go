@@ -93,7 +93,11 @@ func missingTables(ctx context.Context, s *gocql.Session, keyspace string) ([]st
 
 // withSchemaSession opens a session for schema changes; keyspace may be empty.
 func withSchemaSession(ctx context.Context, cfg *Config, keyspace string, f func(*gocql.Session) error) error {
-	s, err := connect(ctx, cfg, func() *gocql.ClusterConfig {
+	open := connect
+	if keyspace != "" {
+		open = connectKeyspace
+	}
+	s, err := open(ctx, cfg, func() *gocql.ClusterConfig {
 		c := clusterConfig(cfg)
 		c.Keyspace, c.Timeout = keyspace, max(cfg.Timeout, schemaTimeout)
 		c.PoolConfig.HostSelectionPolicy = lowestHostFirst{c.PoolConfig.HostSelectionPolicy}

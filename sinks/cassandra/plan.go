@@ -1,7 +1,6 @@
 package cassandra
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -82,11 +81,13 @@ func innerType(t reflect.Type) (reflect.Type, bool) {
 	return pointed(t), false
 }
 
-// columnAllowed refuses the types that cannot be applied twice, or not as a key.
+// columnAllowed refuses the types that cannot be applied twice, sent, or be a key.
 func columnAllowed(t *cqlType, r role) error {
 	switch {
 	case t.kind == kindList && !t.frozen:
 		return errors.New("a list that is not frozen cannot be written: after a crash a save is applied again, and would repeat its elements; use frozen<list<…>> or a set")
+	case t.kind == kindTuple: // the driver's batches take a tuple for several values
+		return errors.New("a column that is a tuple is not supported by the driver; use a user type, or put the tuple into a collection")
 	case r != roleRegular && t.multiCell():
 		return fmt.Errorf("a key cannot be %s; freeze it", t)
 	case r != roleRegular && t.kind == kindDuration:
@@ -114,7 +115,7 @@ func cellOf(f structField, enc valueEncoder, optional bool) cellEncoder {
 	}
 }
 
-// keyCell is a cell that must be set and short enough.
+// keyCell is a cell that must be set.
 func keyCell(f structField, enc valueEncoder, optional bool) cellEncoder {
 	pointer := f.typ.Kind() == reflect.Pointer
 	return func(dst []byte, v reflect.Value) ([]byte, error) {
@@ -130,12 +131,7 @@ func keyCell(f structField, enc valueEncoder, optional bool) cellEncoder {
 		case pointer:
 			v = v.Elem()
 		}
-		start := len(dst)
-		dst, err := appendCell(dst, enc, v)
-		if n := len(dst) - start; err == nil && n > maxKeyBytes+binary.MaxVarintLen16 {
-			return nil, fmt.Errorf("a key value of %d bytes exceeds Cassandra's limit of %d", n, maxKeyBytes)
-		}
-		return dst, err
+		return appendCell(dst, enc, v)
 	}
 }
 
@@ -156,40 +152,53 @@ func appendOptional(dst []byte, enc valueEncoder, v reflect.Value) ([]byte, erro
 // encode appends the row of a value, whose fields are given. A delete has the
 // cells of the key only.
 func (p *plan) encode(dst []byte, fields []reflect.Value, o op) ([]byte, error) {
-	n := len(p.fields)
-	if o == opDelete {
-		n = p.target.keys()
+	dst, err := p.encodeColumns(dst, fields, 0, p.target.keys())
+	if err != nil {
+		return nil, err
 	}
+	if err := p.target.checkKey(dst); err != nil {
+		return nil, err
+	}
+	if o == opDelete {
+		return dst, nil
+	}
+	return p.encodeColumns(dst, fields, p.target.keys(), len(p.fields))
+}
+
+func (p *plan) encodeColumns(dst []byte, fields []reflect.Value, from, to int) ([]byte, error) {
 	var err error
-	for i := range n {
+	for i := from; i < to; i++ {
 		if dst, err = p.fields[i].enc(dst, fields[i]); err != nil {
 			return nil, fmt.Errorf("column %s: %w", p.target.columns[i].name, err)
-		}
-		if i+1 == p.target.partition {
-			if err := p.target.checkPartitionKey(dst); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return dst, nil
 }
 
-// checkPartitionKey checks the cells of the partition key against the server's
-// limits: not empty as a whole, and not too long with its own framing.
-func (t *target) checkPartitionKey(row []byte) error {
-	size, rest := 0, row
-	for range t.partition {
-		_, v, r, _ := nextCell(rest)
-		size, rest = size+len(v), r
-	}
+// checkKey checks the cells of a primary key against the server's limits: a
+// partition key that is not empty as a whole, and neither part too long.
+func (t *target) checkKey(row []byte) error {
+	size, rest := valueBytes(row, t.partition)
 	if t.partition > 1 {
 		size += 3 * t.partition // the framing of a composite key
 	}
 	if size == 0 {
 		return fmt.Errorf("column %s: the partition key must not be empty", t.columns[0].name)
 	}
-	if size > maxKeyBytes {
-		return fmt.Errorf("column %s: a partition key of %d bytes exceeds Cassandra's limit of %d", t.columns[0].name, size, maxKeyBytes)
+	clustering, _ := valueBytes(rest, t.clustering)
+	if size > maxKeyBytes || clustering > maxKeyBytes {
+		return fmt.Errorf("a partition key of %d and a clustering key of %d bytes: Cassandra allows %d for each", size, clustering, maxKeyBytes)
 	}
 	return nil
+}
+
+// valueBytes returns the length of the values of the first n cells, and what
+// follows them.
+func valueBytes(row []byte, n int) (int, []byte) {
+	size := 0
+	for range n {
+		_, v, rest, _ := nextCell(row)
+		size, row = size+len(v), rest
+	}
+	return size, row
 }

@@ -35,15 +35,35 @@ func openSession(ctx context.Context, cfg *Config) (*gocql.Session, error) {
 	}
 	defer first.Close()
 	// The driver would try for ever to use a keyspace that does not exist.
-	if err := errors.Join(checkKeyspace(ctx, first, cfg), checkDC(ctx, first, cfg)); err != nil {
+	if err := checkKeyspace(ctx, first, cfg); err != nil {
 		return nil, err
 	}
-	return connect(ctx, cfg, func() *gocql.ClusterConfig {
+	local, err := localHosts(ctx, first, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return connectKeyspace(ctx, cfg, func() *gocql.ClusterConfig {
 		c := clusterConfig(cfg)
 		// The driver routes batches to a replica only in the session's own keyspace.
 		c.Keyspace = cfg.Keyspace
+		if dc := cfg.Consistency.DC(); dc != "" {
+			// LOCAL_QUORUM means the data centre of the node that is asked.
+			c.HostFilter = gocql.DataCentreHostFilter(dc)
+			c.Hosts = append(c.Hosts, local...)
+		}
 		return c
 	})
+}
+
+// keyspaceWait is how long a keyspace that exists may take to become usable. A
+// node lists one that is just being created a moment before it lets anyone in.
+const keyspaceWait = 10 * time.Second
+
+// connectKeyspace is connect for a cluster that was just seen to be up.
+func connectKeyspace(ctx context.Context, cfg *Config, settings func() *gocql.ClusterConfig) (*gocql.Session, error) {
+	patient := *cfg
+	patient.StartWait = max(cfg.StartWait, keyspaceWait)
+	return connect(ctx, &patient, settings)
 }
 
 // clusterConfig returns the driver's settings, without a keyspace.
@@ -64,7 +84,6 @@ func clusterConfig(cfg *Config) *gocql.ClusterConfig {
 	fallback := gocql.RoundRobinHostPolicy()
 	if dc := cfg.Consistency.DC(); dc != "" {
 		fallback = gocql.DCAwareRoundRobinPolicy(dc)
-		c.HostFilter = gocql.DataCentreHostFilter(dc)
 	}
 	// Replicas unshuffled: conditional statements of one row then meet at one node.
 	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(fallback)
@@ -220,27 +239,34 @@ func checkKeyspace(ctx context.Context, s *gocql.Session, cfg *Config) error {
 	return nil
 }
 
-// checkDC refuses a data centre that no node is in: with no node to talk to, the
-// driver would only ever say that there are none.
-func checkDC(ctx context.Context, s *gocql.Session, cfg *Config) error {
+// localHosts returns the addresses of the nodes in the data centre of a Local
+// consistency, so that Config.Hosts may be nodes of any. It refuses a data centre
+// that no node is in: the driver would only ever say that there are no hosts.
+func localHosts(ctx context.Context, s *gocql.Session, cfg *Config) ([]string, error) {
 	dc := cfg.Consistency.DC()
 	if dc == "" {
-		return nil
+		return nil, nil
 	}
-	var found []string
-	for _, table := range []string{"system.local", "system.peers"} {
-		iter := s.Query("SELECT data_center FROM " + table).WithContext(ctx).Consistency(gocql.One).Iter()
-		for name := ""; iter.Scan(&name); {
+	var hosts, found []string
+	for _, from := range []string{"rpc_address, rpc_port FROM system.local", "native_address, native_port FROM system.peers_v2"} {
+		iter := s.Query("SELECT data_center, " + from).WithContext(ctx).Consistency(gocql.One).Iter()
+		var name string
+		var ip net.IP
+		var port int
+		for iter.Scan(&name, &ip, &port) {
 			found = append(found, name)
+			if name == dc {
+				hosts = append(hosts, net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+			}
 		}
 		if err := iter.Close(); err != nil {
-			return fmt.Errorf("cassandra: %s: reading the data centres: %w: %w", cfg, framework.ErrUnavailable, err)
+			return nil, fmt.Errorf("cassandra: %s: reading the data centres: %w: %w", cfg, framework.ErrUnavailable, err)
 		}
 	}
-	if !slices.Contains(found, dc) {
+	if len(hosts) == 0 {
 		slices.Sort(found)
-		return fmt.Errorf("cassandra: %s: %w: data centre %q of Config.Consistency does not exist; there are %q",
+		return nil, fmt.Errorf("cassandra: %s: %w: data centre %q of Config.Consistency does not exist; there are %q",
 			cfg, framework.ErrConfig, dc, slices.Compact(found))
 	}
-	return nil
+	return hosts, nil
 }
