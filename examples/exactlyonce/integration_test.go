@@ -1,0 +1,50 @@
+//go:build integration
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// server returns an address from the environment. A missing one fails the test:
+// who asks for integration tests wants them run.
+func server(t *testing.T, variable string) string {
+	t.Helper()
+	address := os.Getenv(variable)
+	if address == "" {
+		t.Fatalf("%s is not set; run the integration tests with make test", variable)
+	}
+	return address
+}
+
+// TestTheDemoSurvivesItsCrashesOnRealServers kills the pipeline's process five
+// times, at random moments inside a real log, and compares every row and total.
+func TestTheDemoSurvivesItsCrashesOnRealServers(t *testing.T) {
+	const events, crashes = 30_000, 5
+	kafka, cassandra := server(t, "LOCKSTEP_TEST_KAFKA"), server(t, "LOCKSTEP_TEST_CASSANDRA")
+	fresh := strings.ReplaceAll(uuid.NewString(), "-", "")
+	args := []string{
+		"-events", fmt.Sprint(events), "-crashes", fmt.Sprint(crashes),
+		"-brokers", kafka, "-topic", "exactlyonce." + fresh,
+		"-sink", fmt.Sprintf("cassandra://%s/exactlyonce_%s", cassandra, fresh),
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), args, &out)
+	t.Logf("%v\n%s", args, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("exactly once: %[1]d produced, %[1]d saved, 0 lost, 0 duplicated, alerts match\n", events)
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("the output does not end with %q", want)
+	}
+	if n := strings.Count(out.String(), "SIGKILL with"); n != crashes {
+		t.Errorf("%d crashes, want %d", n, crashes)
+	}
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/lockstep-stream/lockstep/examples/exactlyonce/app"
+	"github.com/lockstep-stream/lockstep/framework"
+)
+
+// demoCommand makes the test program the demo, for tests of its exit code.
+const demoCommand = "demo"
+
+// TestMain makes the test program do as the real one does when the demo starts
+// itself again as the pipeline's process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == streamingCommand {
+		main()
+	}
+	if len(os.Args) > 1 && os.Args[1] == demoCommand {
+		app.Main(func(ctx context.Context, args []string) error { return run(ctx, args[1:], os.Stdout) })
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const testEvents = 600
+
+// lastLine is what the demo ends with when all is well.
+var lastLine = fmt.Sprintf("exactly once: %[1]d produced, %[1]d saved, 0 lost, 0 duplicated, alerts match", testEvents)
+
+var crashLine = regexp.MustCompile(`crash (\d) of 3: SIGKILL with (\d+) of \d+ events saved`)
+
+func TestTheDemoSurvivesItsCrashes(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-events", strconv.Itoa(testEvents), "-seed", "1"}, &out); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if lines[len(lines)-1] != lastLine {
+		t.Errorf("the last line is %q, want %q", lines[len(lines)-1], lastLine)
+	}
+	crashes := crashLine.FindAllStringSubmatch(out.String(), -1)
+	if len(crashes) != 3 {
+		t.Fatalf("%d crashes, want 3:\n%s", len(crashes), &out)
+	}
+	last := 0
+	for _, c := range crashes {
+		saved, err := strconv.Atoi(c[2])
+		if err != nil || saved <= last || saved >= testEvents {
+			t.Errorf("%s: want more than %d and less than %d", c[0], last, testEvents)
+		}
+		last = saved
+	}
+	for _, want := range []string{"producing: 600 of 600", "saving: 600 of 600", "positions:\n", app.Topic + "/2  ", "most alerts:\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, &out)
+		}
+	}
+}
+
+// finished returns a demo whose pipeline has run to the end, and its SQLite file.
+func finished(t *testing.T, out *bytes.Buffer) (*demo, *sql.DB) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "x.db")
+	s := settings{crashes: 0, events: testEvents, seed: 1, sink: "sqlite://" + file, topic: app.Topic, wait: time.Minute}
+	if err := s.check(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDemo(t.Context(), s, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	if err := d.run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return d, db
+}
+
+// TestTheCheckSeesDamage changes the real tables behind the demo's back, one
+// thing at a time, and puts it right again.
+func TestTheCheckSeesDamage(t *testing.T) {
+	var out bytes.Buffer
+	d, db := finished(t, &out)
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, statement := range statements {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	exec(`CREATE TABLE kept AS SELECT * FROM events WHERE id = 7`)
+	const oneAlert = ` WHERE (source, ts, topic, partition) = (SELECT source, ts, topic, partition FROM alerts ORDER BY source, ts, topic, partition LIMIT 1)`
+	damages := []struct{ name, harm, mend, summary, detail string }{
+		{"a row is dropped",
+			`DELETE FROM events WHERE id = 7`, `INSERT INTO events SELECT * FROM kept`,
+			"599 saved, 1 lost, 0 duplicated", "difference: event 7, produced at"},
+		{"a row is doubled",
+			`INSERT INTO events SELECT topic, partition, "offset" + 1000000, id, ts, source, client, health FROM kept`,
+			`DELETE FROM events WHERE "offset" >= 1000000`,
+			"601 saved, 0 lost, 1 duplicated", "difference: event 7 is saved again at"},
+		{"a total is changed",
+			`UPDATE alerts SET event_count = event_count + 1` + oneAlert, `UPDATE alerts SET event_count = event_count - 1` + oneAlert,
+			"1 alerts wrong", "events had low health"},
+		{"a position is changed",
+			`UPDATE lockstep_lane SET next_offset = next_offset - 1 WHERE partition = 0`,
+			`UPDATE lockstep_lane SET next_offset = next_offset + 1 WHERE partition = 0`,
+			"1 positions wrong", "but the log ends at"},
+	}
+	for _, damage := range damages {
+		exec(damage.harm)
+		out.Reset()
+		if err := d.verify(t.Context()); !errors.Is(err, errDiffers) {
+			t.Errorf("%s: the check says %v", damage.name, err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "NOT exactly once: 600 produced") || !strings.Contains(last, damage.summary) {
+			t.Errorf("%s: the last line is %q, want %q in it", damage.name, last, damage.summary)
+		}
+		if !strings.Contains(out.String(), damage.detail) {
+			t.Errorf("%s: the output lacks %q:\n%s", damage.name, damage.detail, &out)
+		}
+		exec(damage.mend)
+		if err := d.verify(t.Context()); err != nil {
+			t.Errorf("%s: after it was mended: %v", damage.name, err)
+		}
+	}
+}
+
+func TestTheQueriesForSQLiteRun(t *testing.T) {
+	var out bytes.Buffer
+	_, db := finished(t, &out)
+	script, err := os.ReadFile("queries.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queries := statements(string(script))
+	if len(queries) != 5 {
+		t.Fatalf("%d queries, want 5", len(queries))
+	}
+	for i, query := range queries {
+		rows := countRows(t, db, query)
+		// The source of the fourth need not have had an alert among so few events.
+		if rows == 0 && i != 3 {
+			t.Errorf("no rows from %s", query)
+		}
+	}
+	var events, last, next int
+	if err := db.QueryRow(queries[0]).Scan(&events); err != nil || events != testEvents {
+		t.Errorf("%s: %d, %v, want %d", queries[0], events, err, testEvents)
+	}
+	err = db.QueryRow(`SELECT (SELECT sum(last_offset + 1) FROM (`+queries[1]+`)), (SELECT sum(next_offset) FROM (`+queries[2]+`))`).Scan(&last, &next)
+	if err != nil || last != testEvents || next != testEvents {
+		t.Errorf("last events at %d, positions at %d, %v, want %d both", last, next, err, testEvents)
+	}
+}
+
+// statements splits a script at its semicolons and drops comments.
+func statements(script string) []string {
+	var all []string
+	var b strings.Builder
+	for line := range strings.Lines(script) {
+		if strings.HasPrefix(line, "--") {
+			continue
+		}
+		b.WriteString(line)
+		if text := strings.TrimSpace(b.String()); strings.HasSuffix(text, ";") {
+			all = append(all, strings.TrimSuffix(text, ";"))
+			b.Reset()
+		}
+	}
+	return all
+}
+
+func countRows(t *testing.T, db *sql.DB, query string) int {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		n++
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func TestWrongSettingsAreRefusedByName(t *testing.T) {
+	for args, says := range map[string]string{
+		"-events 79":                  "-events 79: give at least 80 for 3 crashes",
+		"-events many":                "-events",
+		"-crashes -1":                 "-crashes",
+		"-brokers h1":                 "-brokers",
+		"-topic a/b":                  "-topic",
+		"-sink mysql://h/db":          "mysql",
+		"-sink cassandra://h:0/k":     "-sink",
+		"-wait -1s":                   "-wait",
+		"-colour red":                 "-colour",
+		"-brokers 127.0.0.1:9092 now": "now",
+	} {
+		var out bytes.Buffer
+		err := run(t.Context(), strings.Fields(args), &out)
+		if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want ErrConfig with %q", args, err, says)
+		}
+	}
+}
+
+// TestExitCodes runs the program itself.
+func TestExitCodes(t *testing.T) {
+	cases := []struct {
+		args []string
+		code int
+	}{
+		{[]string{demoCommand, "-events", "100", "-crashes", "1"}, 0},
+		{[]string{demoCommand, "-help"}, 0},
+		{[]string{demoCommand, "-events", "1"}, 2},
+		{[]string{demoCommand, "-brokers", "127.0.0.1:1", "-wait", "100ms"}, 1},
+		{[]string{streamingCommand, "-sink", "nothing"}, 2},
+	}
+	for _, c := range cases {
+		cmd := exec.Command(os.Args[0], c.args...)
+		out, _ := cmd.CombinedOutput() // its error is the code
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%v: exit code %d, want %d:\n%s", c.args, code, c.code, out)
+		}
+	}
+}
+
+func TestATopicThatIsNotEmptyIsRefused(t *testing.T) {
+	var out bytes.Buffer
+	d, _ := finished(t, &out)
+	s := d.settings
+	s.sink = "sqlite://" + filepath.Join(t.TempDir(), "other.db")
+	_, err := newDemo(t.Context(), s, &out)
+	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-topic "+app.Topic+" has 600 records already") {
+		t.Errorf("a topic with records: %v", err)
+	}
+	s = d.settings
+	s.brokers = "" // another Kafka, where the topic is empty
+	_, err = newDemo(t.Context(), s, &out)
+	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-sink holds results") {
+		t.Errorf("a sink that knows the topic: %v", err)
+	}
+}
+
+// TestAPipelineThatFailsFailsTheDemo lets the process find a record that is no
+// event.
+func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
+	var out bytes.Buffer
+	s := settings{events: testEvents, seed: 1, sink: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), topic: app.Topic, wait: time.Minute}
+	d, err := newDemo(t.Context(), s, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.produce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	writeRaw(t, d.brokers, d.topic, "no event")
+	err = d.finish(t.Context(), d.screen.progress("saving", testEvents))
+	if err == nil || !strings.Contains(err.Error(), "decode") {
+		t.Errorf("the demo says %v, want the pipeline's own words", err)
+	}
+}
+
+func writeRaw(t *testing.T, broker, topic, value string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), kgo.StringRecord(value)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
