@@ -20,7 +20,7 @@ unit: ## Test without any server, in seconds
 
 .PHONY: test
 test: ## Test everything, with real Kafka and Cassandra
-	$(SERVERS) -kafka -cassandra -cassandra-auth -- \
+	$(SERVERS) -fast-start -kafka -cassandra -cassandra-auth -- \
 		$(GO) test -race -tags integration -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: bench

@@ -78,9 +78,8 @@ func (b kafkaBroker) serverArgs(jars string) []string {
 	return append(b.javaArgs(jars), "-Xms512m", "-Xmx1g", "-XX:+ExitOnOutOfMemoryError", "kafka.Kafka", b.properties())
 }
 
-// formatArgs keeps the short-lived formatter from compiling what it runs once.
 func (b kafkaBroker) formatArgs(jars string) []string {
-	return append(b.javaArgs(jars), "-XX:TieredStopAtLevel=1",
+	return append(b.javaArgs(jars), fastStart,
 		"kafka.tools.StorageTool", "format", "--standalone", "--cluster-id", clusterID(), "--config", b.properties())
 }
 

@@ -23,6 +23,10 @@ type Options struct {
 	// user and password. Its superuser is [AuthUser] with [AuthPassword].
 	CassandraAuth bool
 
+	// FastStart saves about half of the work of starting at the price of slower
+	// servers afterwards: for tests, not for measurements. Containers ignore it.
+	FastStart bool
+
 	// DurableCassandra makes the Cassandra nodes answer a write only when it
 	// is on disk, at the price of speed. Without it they sync now and then, as
 	// Cassandra's default is, and [Service.Kill] may lose writes that they

@@ -17,6 +17,7 @@ import (
 type packages struct {
 	dir   string
 	java  string
+	fast  bool
 	log   *slog.Logger
 	guard *guard
 
@@ -24,8 +25,8 @@ type packages struct {
 	running []*process
 }
 
-func newPackages(ctx context.Context, log *slog.Logger) (*packages, error) {
-	java, err := findJava(ctx, log)
+func newPackages(ctx context.Context, o Options) (*packages, error) {
+	java, err := findJava(ctx, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func newPackages(ctx context.Context, log *slog.Logger) (*packages, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &packages{dir: dir, java: java, log: log, guard: guard}, nil
+	return &packages{dir: dir, java: java, fast: o.FastStart, log: o.Logger, guard: guard}, nil
 }
 
 // close kills all processes at once: nobody wants their data any more.
@@ -52,8 +53,15 @@ func (p *packages) close(ctx context.Context) error {
 	return errors.Join(failed, os.RemoveAll(p.dir), p.guard.release())
 }
 
+// fastStart stops at the quick compiler: most of what a server runs while it
+// starts never pays back the thorough one.
+const fastStart = "-XX:TieredStopAtLevel=1"
+
 // process returns a Java process that runs in dir and is ended by close.
 func (p *packages) process(dir string, args ...string) *process {
+	if p.fast {
+		args = append([]string{fastStart}, args...)
+	}
 	proc := &process{path: p.java, args: args, dir: dir, log: filepath.Join(dir, "server.log")}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // TestCassandraKeepsPortAndData takes a node of its own through an orderly stop
 // and a kill.
 func TestCassandraKeepsPortAndData(t *testing.T) {
-	set, err := Start(t.Context(), Options{Cassandra: true, DurableCassandra: true})
+	set, err := Start(t.Context(), Options{Cassandra: true, DurableCassandra: true, FastStart: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestKafkaMakesNoTopicByItself(t *testing.T) {
 
 // TestBrokenServerShowsItsLog starts a node on a port that is taken.
 func TestBrokenServerShowsItsLog(t *testing.T) {
-	p, err := newPackages(t.Context(), Options{}.withDefaults().Logger)
+	p, err := newPackages(t.Context(), Options{FastStart: true}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func newHost(ctx context.Context, o Options) (host, error) {
 	if !o.Packages && dockerAnswers(ctx) {
 		return newCompose(o)
 	}
-	return newPackages(ctx, o.Logger)
+	return newPackages(ctx, o)
 }
 
 func (s *Set) startAll(ctx context.Context, o Options) error {

@@ -48,6 +48,7 @@ func parse() (servers.Options, []string) {
 	flag.BoolVar(&o.Kafka, "kafka", false, "start Kafka")
 	flag.BoolVar(&o.Cassandra, "cassandra", false, "start Cassandra")
 	flag.BoolVar(&o.CassandraAuth, "cassandra-auth", false, "start a second Cassandra that checks user and password")
+	flag.BoolVar(&o.FastStart, "fast-start", false, "start sooner, with slower servers: for tests, not for measurements")
 	flag.BoolVar(&o.Packages, "packages", false, "never use Docker, even where an engine answers")
 	flag.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long one server may take to come up (default 3m)")
 	flag.Parse()
