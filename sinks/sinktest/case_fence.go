@@ -33,6 +33,7 @@ func fenceCases[W any]() []testCase[W] {
 			e.steps(former, l, 1, 2)
 			owner := e.wantSteps(l, 2)
 			e.wantFenced(former.Save(e.ctx, e.stepBatch(l, 3)))
+			e.wantRows(map[string]string{e.stepRow(l, 0): "2", e.stepRow(l, 3): ""})
 			e.steps(owner, l, 3, 3)
 			e.wantFenced(former.Save(e.ctx, e.stepBatch(l, 3)))
 			e.wantSteps(l, 3)

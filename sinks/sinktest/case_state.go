@@ -173,8 +173,8 @@ func stateKeysKeptApart[W any](e *env[W]) {
 func stateLarge[W any](e *env[W]) {
 	c := e.claim(e.lane(0))
 	longKey, longValue := strings.Repeat("k", 8<<10), strings.Repeat("v", 64<<10)
-	entries := []framework.StateEntry{entry("op", 0, longKey, longValue)}
-	wants := []want{{"op", 0, longKey, longValue}}
+	entries := []framework.StateEntry{entry("op", 0, longKey, longValue), entry("op", 0, longKey+"2", "other")}
+	wants := []want{{"op", 0, longKey, longValue}, {"op", 0, longKey + "2", "other"}}
 	for i := range 3000 {
 		n := strconv.Itoa(i)
 		entries = append(entries, entry("op", 0, n, "value "+n))
