@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 )
 
@@ -62,7 +61,15 @@ func (d *demo) finish(ctx context.Context, saving progress) error {
 	}
 	defer c.kill()
 	ends := d.model.Ends()
-	if err := d.awaitSaved(ctx, c, saving, func(positions map[int32]int64, _ int64) bool { return maps.Equal(positions, ends) }); err != nil {
+	atEnd := func(positions map[int32]int64, _ int64) bool {
+		for p, end := range ends {
+			if positions[p] != end {
+				return false
+			}
+		}
+		return true
+	}
+	if err := d.awaitSaved(ctx, c, saving, atEnd); err != nil {
 		return err
 	}
 	return c.stop(ctx)

@@ -8,7 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gocql/gocql"
 	"github.com/google/uuid"
 )
 
@@ -46,5 +48,32 @@ func TestTheDemoSurvivesItsCrashesOnRealServers(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "SIGKILL with"); n != crashes {
 		t.Errorf("%d crashes, want %d", n, crashes)
+	}
+	theQueriesRunOnCassandra(t, cassandra, "exactlyonce_"+fresh)
+}
+
+func theQueriesRunOnCassandra(t *testing.T, host, keyspace string) {
+	t.Helper()
+	script, err := os.ReadFile("queries.cql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := gocql.NewCluster(host)
+	cluster.Keyspace, cluster.Timeout = keyspace, time.Minute
+	session, err := cluster.CreateSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	queries := statements(string(script))
+	if len(queries) != 4 {
+		t.Fatalf("%d queries, want 4", len(queries))
+	}
+	for i, query := range queries {
+		rows, err := session.Query(query).Iter().SliceMap()
+		// The third asks for the positions of another topic than the test's.
+		if err != nil || len(rows) == 0 && i != 2 {
+			t.Errorf("%s: %d rows, %v", query, len(rows), err)
+		}
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,46 +74,44 @@ func TestTheDemoSurvivesItsCrashes(t *testing.T) {
 	}
 }
 
-// finished returns a demo whose pipeline has run to the end, and its SQLite file.
-func finished(t *testing.T, out *bytes.Buffer) (*demo, *sql.DB) {
-	t.Helper()
+// TestAFinishedDemo looks at one demo from all sides, since each costs a second.
+func TestAFinishedDemo(t *testing.T) {
+	var out bytes.Buffer
 	file := filepath.Join(t.TempDir(), "x.db")
 	s := settings{crashes: 0, events: testEvents, seed: 1, sink: "sqlite://" + file, topic: app.Topic, wait: time.Minute}
 	if err := s.check(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDemo(t.Context(), s, out)
+	d, err := newDemo(t.Context(), s, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.close)
+	defer d.close()
 	if err := d.run(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, &out)
 	}
 	db, err := sql.Open("sqlite", "file:"+file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
-	return d, db
+	defer db.Close()
+	t.Run("the check sees damage", func(t *testing.T) { theCheckSeesDamage(t, d, db, &out) })
+	t.Run("the queries run", func(t *testing.T) { theQueriesRun(t, db) })
+	t.Run("its topic is refused", func(t *testing.T) { itsTopicIsRefused(t, d) })
 }
 
-// TestTheCheckSeesDamage changes the real tables behind the demo's back, one
-// thing at a time, and puts it right again.
-func TestTheCheckSeesDamage(t *testing.T) {
-	var out bytes.Buffer
-	d, db := finished(t, &out)
-	exec := func(statements ...string) {
+// theCheckSeesDamage changes the real tables behind the demo's back, one thing
+// at a time, and puts it right again.
+func theCheckSeesDamage(t *testing.T, d *demo, db *sql.DB, out *bytes.Buffer) {
+	exec := func(statement string) {
 		t.Helper()
-		for _, statement := range statements {
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
 		}
 	}
 	exec(`CREATE TABLE kept AS SELECT * FROM events WHERE id = 7`)
 	const oneAlert = ` WHERE (source, ts, topic, partition) = (SELECT source, ts, topic, partition FROM alerts ORDER BY source, ts, topic, partition LIMIT 1)`
-	damages := []struct{ name, harm, mend, summary, detail string }{
+	for _, damage := range []struct{ name, harm, mend, summary, detail string }{
 		{"a row is dropped",
 			`DELETE FROM events WHERE id = 7`, `INSERT INTO events SELECT * FROM kept`,
 			"599 saved, 1 lost, 0 duplicated", "difference: event 7, produced at"},
@@ -126,8 +126,7 @@ func TestTheCheckSeesDamage(t *testing.T) {
 			`UPDATE lockstep_lane SET next_offset = next_offset - 1 WHERE partition = 0`,
 			`UPDATE lockstep_lane SET next_offset = next_offset + 1 WHERE partition = 0`,
 			"1 positions wrong", "but the log ends at"},
-	}
-	for _, damage := range damages {
+	} {
 		exec(damage.harm)
 		out.Reset()
 		if err := d.verify(t.Context()); !errors.Is(err, errDiffers) {
@@ -138,7 +137,7 @@ func TestTheCheckSeesDamage(t *testing.T) {
 			t.Errorf("%s: the last line is %q, want %q in it", damage.name, last, damage.summary)
 		}
 		if !strings.Contains(out.String(), damage.detail) {
-			t.Errorf("%s: the output lacks %q:\n%s", damage.name, damage.detail, &out)
+			t.Errorf("%s: the output lacks %q:\n%s", damage.name, damage.detail, out)
 		}
 		exec(damage.mend)
 		if err := d.verify(t.Context()); err != nil {
@@ -147,9 +146,7 @@ func TestTheCheckSeesDamage(t *testing.T) {
 	}
 }
 
-func TestTheQueriesForSQLiteRun(t *testing.T) {
-	var out bytes.Buffer
-	_, db := finished(t, &out)
+func theQueriesRun(t *testing.T, db *sql.DB) {
 	script, err := os.ReadFile("queries.sql")
 	if err != nil {
 		t.Fatal(err)
@@ -159,9 +156,8 @@ func TestTheQueriesForSQLiteRun(t *testing.T) {
 		t.Fatalf("%d queries, want 5", len(queries))
 	}
 	for i, query := range queries {
-		rows := countRows(t, db, query)
 		// The source of the fourth need not have had an alert among so few events.
-		if rows == 0 && i != 3 {
+		if countRows(t, db, query) == 0 && i != 3 {
 			t.Errorf("no rows from %s", query)
 		}
 	}
@@ -172,6 +168,21 @@ func TestTheQueriesForSQLiteRun(t *testing.T) {
 	err = db.QueryRow(`SELECT (SELECT sum(last_offset + 1) FROM (`+queries[1]+`)), (SELECT sum(next_offset) FROM (`+queries[2]+`))`).Scan(&last, &next)
 	if err != nil || last != testEvents || next != testEvents {
 		t.Errorf("last events at %d, positions at %d, %v, want %d both", last, next, err, testEvents)
+	}
+}
+
+func itsTopicIsRefused(t *testing.T, d *demo) {
+	s := d.settings
+	s.sink = "sqlite://" + filepath.Join(t.TempDir(), "other.db")
+	_, err := newDemo(t.Context(), s, io.Discard)
+	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-topic "+app.Topic+" has 600 records already") {
+		t.Errorf("a topic with records: %v", err)
+	}
+	s = d.settings
+	s.brokers = "" // another Kafka, where the topic is empty
+	_, err = newDemo(t.Context(), s, io.Discard)
+	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-sink holds results") {
+		t.Errorf("a sink that knows the topic: %v", err)
 	}
 }
 
@@ -251,41 +262,62 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestATopicThatIsNotEmptyIsRefused(t *testing.T) {
-	var out bytes.Buffer
-	d, _ := finished(t, &out)
-	s := d.settings
-	s.sink = "sqlite://" + filepath.Join(t.TempDir(), "other.db")
-	_, err := newDemo(t.Context(), s, &out)
-	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-topic "+app.Topic+" has 600 records already") {
-		t.Errorf("a topic with records: %v", err)
+// TestASignalStopsThePipelineInOrder stops the process in the middle of its work
+// and wants rows and positions to agree.
+func TestASignalStopsThePipelineInOrder(t *testing.T) {
+	d := produced(t)
+	c, err := d.startChild(testEvents / 2)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s = d.settings
-	s.brokers = "" // another Kafka, where the topic is empty
-	_, err = newDemo(t.Context(), s, &out)
-	if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "-sink holds results") {
-		t.Errorf("a sink that knows the topic: %v", err)
+	defer c.kill()
+	saving := d.screen.progress("saving", testEvents)
+	if err := d.awaitSaved(t.Context(), c, saving, func(_ map[int32]int64, saved int64) bool { return saved > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if <-c.ended; c.err != nil {
+		t.Errorf("after SIGTERM: %v\n%s", c.err, c.log)
+	}
+	saved, err := d.saved(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := int64(0)
+	if err := d.reader.Events(t.Context(), d.topic, func(app.EventRow) { rows++ }); err != nil {
+		t.Fatal(err)
+	}
+	if rows != saved || saved == 0 || saved == testEvents {
+		t.Errorf("%d rows, and positions say %d; want equal, more than 0 and less than %d", rows, saved, testEvents)
 	}
 }
 
 // TestAPipelineThatFailsFailsTheDemo lets the process find a record that is no
 // event.
 func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
-	var out bytes.Buffer
-	s := settings{events: testEvents, seed: 1, sink: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), topic: app.Topic, wait: time.Minute}
-	d, err := newDemo(t.Context(), s, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	if err := d.produce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	d := produced(t)
 	writeRaw(t, d.brokers, d.topic, "no event")
-	err = d.finish(t.Context(), d.screen.progress("saving", testEvents))
+	err := d.finish(t.Context(), d.screen.progress("saving", testEvents))
 	if err == nil || !strings.Contains(err.Error(), "decode") {
 		t.Errorf("the demo says %v, want the pipeline's own words", err)
 	}
+}
+
+// produced returns a demo whose events are in the topic and not yet read.
+func produced(t *testing.T) *demo {
+	t.Helper()
+	s := settings{events: testEvents, seed: 1, sink: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), topic: app.Topic, wait: time.Minute}
+	d, err := newDemo(t.Context(), s, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	if err := d.produce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func writeRaw(t *testing.T, broker, topic, value string) {

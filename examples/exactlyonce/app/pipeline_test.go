@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,18 @@ import (
 	"github.com/lockstep-stream/lockstep/sinks/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test program a stubborn one for the test of signals.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "stubborn" {
+		app.Main(func(ctx context.Context, _ []string) error {
+			fmt.Println("running")
+			<-ctx.Done()
+			fmt.Println("draining")
+			select {}
+		})
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // memoryPipeline is the example's pipeline for the sink in memory.
 func memoryPipeline(t *testing.T) *framework.Pipeline[memory.Row] {

@@ -34,6 +34,9 @@ func exitCode(w io.Writer, err error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(w, "stopped")
+		return 1
 	case errors.Is(err, framework.ErrConfig):
 		fmt.Fprintln(w, "error:", err)
 		return 2

@@ -80,16 +80,26 @@ func (p *Producer) CreateTopic(ctx context.Context) error {
 // Records returns how many offsets the topic's log ends cover, over all
 // partitions: 0 for a topic that was never written to.
 func (p *Producer) Records(ctx context.Context) (int64, error) {
-	ends, err := p.admin.ListEndOffsets(ctx, p.topic)
-	if err == nil {
-		err = ends.Error()
+	for tries := 0; ; tries++ {
+		ends, err := p.admin.ListEndOffsets(ctx, p.topic)
+		if err == nil {
+			err = ends.Error()
+		}
+		if err == nil {
+			var n int64
+			ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
+			return n, nil
+		}
+		// A topic made just now may have no leaders yet.
+		if !kerr.IsRetriable(err) || tries == 20 {
+			return 0, fmt.Errorf("reading the ends of topic %q: %w", p.topic, err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("reading the ends of topic %q: %w", p.topic, err)
-	}
-	var n int64
-	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
-	return n, nil
 }
 
 // Produce writes n events, at most rate a second (0: as fast as possible), and
