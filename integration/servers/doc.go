@@ -17,9 +17,17 @@
 //
 // # Nothing stays behind
 //
-// Servers end with the process that started them, however it ends: on Linux
-// the kernel kills the Java processes, and elsewhere, as with containers, a
-// small watching shell cleans up. A second look is never needed.
+// Servers end with the process that started them, however it ends. If it is
+// killed outright, the kernel kills the Java processes on Linux, and a small
+// waiting shell removes their files, or the containers. On other systems Java
+// processes survive that one case and must be ended by hand. The package builds
+// on Unix only.
+//
+// # Memory and disk
+//
+// Kafka has a heap of up to 1 GiB, a Cassandra node 1 GiB, one that checks
+// logins 512 MiB. Data is in the system's temporary directory: set TMPDIR where
+// that is small or in memory.
 //
 // # In tests
 //
