@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func benchMemory(ctx context.Context, o options, r *report) error { return nil }
