@@ -73,7 +73,7 @@ func parseTag(f reflect.StructField, tag string) (structField, error) {
 			sf.role = rolePartition
 		case option == "clustering" && sf.role == roleRegular:
 			sf.role = roleClustering
-		case strings.HasPrefix(option, "type=") && sf.cql == "":
+		case strings.HasPrefix(option, "type=") && len(option) > len("type=") && sf.cql == "":
 			sf.cql = strings.TrimPrefix(option, "type=")
 		default:
 			return sf, fmt.Errorf("tag option %q: expected partition, clustering or type=…, each at most once", option)
