@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/lockstep-stream/lockstep/examples/exactlyonce/app"
+	"github.com/lockstep-stream/lockstep/examples/exactlyonce/generate"
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
@@ -302,6 +305,55 @@ func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
 	err := d.finish(t.Context(), d.screen.progress("saving", testEvents))
 	if err == nil || !strings.Contains(err.Error(), "decode") {
 		t.Errorf("the demo says %v, want the pipeline's own words", err)
+	}
+}
+
+// TestTheTwoProgramsApart starts the streaming program before there is a topic,
+// as one does with two terminals, and then the generator.
+func TestTheTwoProgramsApart(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	brokers, sink := broker.ListenAddrs()[0], "sqlite://"+filepath.Join(t.TempDir(), "x.db")
+	log := &tail{}
+	streaming := exec.Command(os.Args[0], streamingCommand, "-brokers", brokers, "-sink", sink)
+	streaming.Stderr = log
+	if err := streaming.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = streaming.Process.Kill() }() // unless it has ended
+	for !strings.Contains(log.String(), "topic does not exist") && t.Context().Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := generate.Program(t.Context(), []string{"-brokers", brokers, "-count", "500", "-rate", "0"}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	db, err := app.ParseDatabase("-sink", sink, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := db.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for {
+		positions, err := reader.Positions(t.Context(), app.Topic)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, log)
+		}
+		if sum(positions) == 500 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := streaming.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := streaming.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v\n%s", err, log)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *streaming) flags() *flag.FlagSet {
 	f.StringVar(&s.sink, "sink", "cassandra://127.0.0.1:9042/exactlyonce", "where to save: cassandra://hosts/keyspace or sqlite://path")
 	f.BoolVar(&s.stdin, "stdin", false, "stop when standard input ends")
 	f.StringVar(&s.topic, "topic", Topic, "topic of the events")
-	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka to be up")
+	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka to be up, and for the topic to exist")
 	return f
 }
 
@@ -99,7 +99,7 @@ func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) 
 	}
 	source, err := kafka.New(kafka.Config{
 		Brokers: brokers, Topics: []string{topic}, Group: s.group, InstanceID: s.instance,
-		ClientID: "exactlyonce-streaming", StartWait: s.wait, Logger: log,
+		ClientID: "exactlyonce-streaming", StartWait: s.wait, TopicWait: s.wait, Logger: log,
 	})
 	if err != nil {
 		return nil, nil, err
