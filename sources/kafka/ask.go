@@ -30,13 +30,14 @@ type topicInfo struct {
 	clusterID string
 	id        offsetstore.TopicID
 	epochs    map[int32]int32 // leader epoch of every partition
+	err       error           // why the rest is not known
 }
 
 // metadataAge is how old an answer about topics may be. It keeps the starts of
 // many partitions from asking for the same.
 const metadataAge = time.Second
 
-// describe asks for topics; maxAge 0 asks anew.
+// describe asks for topics, all of which are in the answer; maxAge 0 asks anew.
 func (r *run) describe(ctx context.Context, maxAge time.Duration, topics ...string) (map[string]topicInfo, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, topic := range topics {
@@ -55,33 +56,42 @@ func (r *run) describe(ctx context.Context, maxAge time.Duration, topics ...stri
 		return nil, err
 	}
 	found := make(map[string]topicInfo, len(topics))
-	for _, t := range resp.Topics {
-		name := ""
-		if t.Topic != nil {
-			name = *t.Topic
-		}
-		switch err := kerr.ErrorForCode(t.ErrorCode); err {
-		case nil:
-		case kerr.UnknownTopicOrPartition:
-			return nil, missingTopic(name)
-		default:
-			return nil, fmt.Errorf("topic %q: %w", name, err)
-		}
-		info := topicInfo{id: t.TopicID, epochs: make(map[int32]int32, len(t.Partitions))}
-		if resp.ClusterID != nil {
-			info.clusterID = *resp.ClusterID
-		}
-		for _, p := range t.Partitions {
-			info.epochs[p.Partition] = p.LeaderEpoch
-		}
-		found[name] = info
-	}
 	for _, topic := range topics {
-		if len(found[topic].epochs) == 0 {
-			return nil, missingTopic(topic)
+		found[topic] = topicInfo{err: missingTopic(topic)}
+	}
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.Topic != nil {
+			found[*t.Topic] = newTopicInfo(t, resp.ClusterID)
 		}
 	}
 	return found, nil
+}
+
+// describeOne is describe for one topic, which has to exist.
+func (r *run) describeOne(ctx context.Context, maxAge time.Duration, topic string) (topicInfo, error) {
+	found, err := r.describe(ctx, maxAge, topic)
+	if err != nil {
+		return topicInfo{}, err
+	}
+	return found[topic], found[topic].err
+}
+
+func newTopicInfo(t *kmsg.MetadataResponseTopic, clusterID *string) topicInfo {
+	info := topicInfo{id: t.TopicID, epochs: make(map[int32]int32, len(t.Partitions))}
+	if clusterID != nil {
+		info.clusterID = *clusterID
+	}
+	for _, p := range t.Partitions {
+		info.epochs[p.Partition] = p.LeaderEpoch
+	}
+	err := kerr.ErrorForCode(t.ErrorCode)
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition), err == nil && len(t.Partitions) == 0:
+		info.err = missingTopic(*t.Topic)
+	case err != nil:
+		info.err = fmt.Errorf("topic %q: %w", *t.Topic, err)
+	}
+	return info
 }
 
 func missingTopic(topic string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ func (r *run) awaitTopics(ctx context.Context) error {
 	for {
 		topics, err := r.tryDescribe(ctx)
 		if err == nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			for name, info := range topics {
 				r.topicIDs[name] = info.id
 			}
@@ -35,8 +38,8 @@ func (r *run) awaitTopics(ctx context.Context) error {
 		case !errors.Is(err, errNoTopic):
 			missing = time.Time{}
 			if time.Since(started) >= r.cfg.StartWait {
-				return fmt.Errorf("kafka source: %w: no usable answer from %s within %v: %w; start the brokers, or correct Config.Brokers",
-					framework.ErrUnavailable, strings.Join(r.cfg.Brokers, ", "), r.cfg.StartWait, err)
+				return fmt.Errorf("kafka source: %w: no usable answer from %s within %v: %w; %s",
+					framework.ErrUnavailable, strings.Join(r.cfg.Brokers, ", "), r.cfg.StartWait, err, advice(err))
 			}
 		case missing.IsZero():
 			missing = time.Now()
@@ -61,7 +64,19 @@ func (r *run) tryDescribe(ctx context.Context) (map[string]topicInfo, error) {
 			err = conn
 		}
 	}
+	for _, topic := range r.cfg.Topics {
+		if err == nil {
+			err = topics[topic].err
+		}
+	}
 	return topics, err
+}
+
+func advice(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "the brokers hang up: check Config.SASL and Config.TLS"
+	}
+	return "start the brokers, or correct Config.Brokers"
 }
 
 func sleep(ctx context.Context, pause backoff.BackOff) error {

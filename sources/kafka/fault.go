@@ -119,7 +119,7 @@ func (p *partition) resumeReading(ctx context.Context, seeks int) {
 // them again may help (a fault in transit), but not for ever.
 func undecodable(err error) bool {
 	var code *kerr.Error
-	return !errors.As(err, &code) && !errors.Is(err, errMovedBack)
+	return !errors.As(err, &code) && !errors.Is(err, errMovedBack) && !errors.Is(err, errNoTopic) && !errors.Is(err, errOtherTopic)
 }
 
 // failed tells the lanes that the partition cannot be read any more.

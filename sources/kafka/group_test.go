@@ -227,7 +227,7 @@ func TestStopEndsABlockedPoll(t *testing.T) {
 	cfg.FetchMaxWait = 20 * time.Second
 	r := run(t, cfg, lanes)
 	l := lanes.lane(topic, 0)
-	lanes.wait("start", func() bool { return l.begun })
+	lanes.waitStarted(l)
 	r.end()
 	lanes.mu.Lock()
 	if !l.dead {
@@ -418,7 +418,7 @@ func TestConfirmOfAMemberThatWasRemoved(t *testing.T) {
 	cfg.SessionTimeout = time.Second // a heartbeat each 200 ms
 	run(t, cfg, lanes)
 	l := lanes.lane(topic, 0)
-	lanes.wait("start", func() bool { return l.begun && l.startErr == nil })
+	lanes.waitStarted(l)
 	b.removeMembers(group)
 	err := l.p.Confirm(t.Context())
 	if !errors.Is(err, framework.ErrNotOwner) {
@@ -426,7 +426,7 @@ func TestConfirmOfAMemberThatWasRemoved(t *testing.T) {
 	}
 	lanes.wait("the loss", func() bool { return l.dead })
 	fresh := lanes.lane(topic, 0)
-	lanes.wait("start", func() bool { return fresh.begun })
+	lanes.waitStarted(fresh)
 	if err := fresh.p.Confirm(t.Context()); err != nil {
 		t.Errorf("the new assignment: %v", err)
 	}
@@ -439,7 +439,7 @@ func TestConfirmThatCannotAskSaysSo(t *testing.T) {
 	lanes.start = from(0)
 	run(t, b.config(group, topic), lanes)
 	l := lanes.lane(topic, 0)
-	lanes.wait("start", func() bool { return l.begun })
+	lanes.waitStarted(l)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: kerr.OffsetMetadataTooLarge})
 	if err := l.p.Confirm(t.Context()); err == nil || errors.Is(err, framework.ErrNotOwner) {
 		t.Errorf("got %v; it is neither confirmed nor refuted", err)

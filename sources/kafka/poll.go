@@ -261,7 +261,7 @@ var errMovedBack = errors.New("the client delivered records from before the posi
 
 // maxStrikes is how many times a record that cannot be decoded is fetched again
 // before the partition fails.
-const maxStrikes = 6
+const maxStrikes = 4
 
 // retryDelay grows from 100 ms to 5 s.
 func retryDelay(strikes int) time.Duration {

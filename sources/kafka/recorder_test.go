@@ -36,7 +36,8 @@ type recorder struct {
 type lane struct {
 	p        framework.Partition
 	busy     bool
-	begun    bool // Start was called and has returned nil
+	begun    bool // Start was called, and has not failed
+	started  bool // Start has returned nil
 	dead     bool
 	startErr error
 	records  []framework.Record
@@ -86,7 +87,7 @@ func (r *recorder) begin(l *lane, at offsetstore.Position) {
 	r.mu.Unlock()
 	err := l.p.Start(context.Background(), at)
 	r.mu.Lock()
-	l.begun, l.startErr = err == nil, err
+	l.begun, l.started, l.startErr = err == nil, err == nil, err
 	r.note("started %s at %d: %v", l.p.TopicPartition(), at.Offset, err)
 	r.mu.Unlock()
 	if err == nil {
@@ -232,6 +233,12 @@ func (l *lane) next() int64 {
 func (r *recorder) waitNext(l *lane, offset int64) {
 	r.t.Helper()
 	r.wait(fmt.Sprintf("%s read up to %d", l.p.TopicPartition(), offset), func() bool { return l.next() >= offset })
+}
+
+// waitStarted waits until a lane was started.
+func (r *recorder) waitStarted(l *lane) {
+	r.t.Helper()
+	r.wait(l.p.TopicPartition().String()+" started", func() bool { return l.started })
 }
 
 // offsets returns a copy of the offsets that a lane delivered.

@@ -26,11 +26,10 @@ func (p *partition) Resolve(ctx context.Context, rules offsetstore.StartRules) (
 }
 
 func (r *run) resolve(ctx context.Context, topic string, rules offsetstore.StartRules) (framework.TopicStart, error) {
-	topics, err := r.describe(ctx, 0, topic)
+	info, err := r.describeOne(ctx, 0, topic)
 	if err != nil {
 		return framework.TopicStart{}, err
 	}
-	info := topics[topic]
 	b, err := r.topicBounds(ctx, topic, info)
 	if err != nil {
 		return framework.TopicStart{}, err

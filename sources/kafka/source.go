@@ -102,6 +102,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.wg.Go(r.mirrorLoop)
+	r.wg.Go(r.watchTopics)
 	r.cl.AddConsumeTopics(r.cfg.Topics...)
 	err = r.poll(ctx)
 	r.leave()

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,17 +42,25 @@ func (p *partition) halt() {
 // to the least telling: a topic made again explains offsets out of range, and
 // those explain an unknown epoch.
 func (p *partition) check(ctx context.Context, pos offsetstore.Position) (topicInfo, error) {
-	r := p.run
-	topics, err := r.describe(ctx, metadataAge, p.tp.Topic)
-	if err != nil {
-		return topicInfo{}, err
+	info, err := p.checkAgainst(ctx, pos, metadataAge)
+	var fault *framework.PositionError
+	if errors.As(err, &fault) && !errors.Is(err, framework.ErrTopicRecreated) {
+		// What was known of the topic may be of the one before.
+		return p.checkAgainst(ctx, pos, 0)
 	}
-	info := topics[p.tp.Topic]
+	return info, err
+}
+
+func (p *partition) checkAgainst(ctx context.Context, pos offsetstore.Position, maxAge time.Duration) (topicInfo, error) {
+	info, err := p.run.describeOne(ctx, maxAge, p.tp.Topic)
+	if err != nil {
+		return info, err
+	}
 	if _, ok := info.epochs[p.tp.Partition]; !ok {
 		return info, fmt.Errorf("%w: %s", errNoPartition, p.tp)
 	}
 	fault := &framework.PositionError{TopicPartition: p.tp, Position: pos, TopicID: info.id}
-	if !pos.TopicID.IsZero() && !info.id.IsZero() && pos.TopicID != info.id {
+	if differ(pos.TopicID, info.id) {
 		fault.Err = framework.ErrTopicRecreated
 		return info, fault
 	}
@@ -138,7 +147,7 @@ func (r *run) renew(topic string, id offsetstore.TopicID) bool {
 	known := r.topicIDs[topic]
 	r.topicIDs[topic] = id
 	r.mu.Unlock()
-	if known == id || known.IsZero() || id.IsZero() {
+	if !differ(known, id) {
 		return false
 	}
 	r.log.Warn("the topic was deleted and created again; subscribing to the new one", "topic", topic, "topic_id", id)
