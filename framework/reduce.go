@@ -60,11 +60,12 @@ type reduction[K comparable, V any] struct {
 //
 // The name finds the saved state: it survives edits of the pipeline, and must
 // be unique in it. Keys and totals are stored as JSON unless options say
-// otherwise; encoding/json is canonical for structs, strings, numbers and
-// booleans.
+// otherwise. A key that JSON would not give back as it was (unexported fields,
+// pointers, text that is not UTF-8, a time with a zone other than UTC) is a
+// failure of its record: two such keys could be stored as one.
 func ReduceByKey[K comparable, V any](name string, in Stream[Keyed[K, V]], reduce func(acc, v V) V, opts ...ReduceOption[K, V]) Stream[Keyed[K, V]] {
 	r := &reduction[K, V]{
-		name: name, reduce: reduce, keys: jsonCodec[K]{}, values: jsonCodec[V]{}, cacheKeys: defaultCacheKeys,
+		name: name, reduce: reduce, keys: jsonKeys[K]{}, values: jsonCodec[V]{}, cacheKeys: defaultCacheKeys,
 		stage: &stage{kind: StageHandler, name: "reduce " + name},
 	}
 	for _, o := range opts {
@@ -94,8 +95,26 @@ func (r *reduction[K, V]) validate() error {
 	return nil
 }
 
-// jsonCodec is the default for keys and totals: the standard library's JSON,
-// whose encoding does not change between versions of a program.
+// jsonKeys is the default for keys: JSON that is known to be reversible.
+type jsonKeys[K comparable] struct{ jsonCodec[K] }
+
+func (c jsonKeys[K]) Append(dst []byte, key K) ([]byte, error) {
+	out, err := c.jsonCodec.Append(dst, key)
+	if err != nil {
+		return out, err
+	}
+	var back K
+	if err := c.Decode(out[len(dst):], &back); err != nil {
+		return out, err
+	}
+	if back != key {
+		return out, fmt.Errorf("JSON does not give the key back as it was, but as %v; use another type, or KeyCodec", back)
+	}
+	return out, nil
+}
+
+// jsonCodec is the default for totals: the standard library's JSON, which is
+// the same in every version of a program.
 type jsonCodec[T any] struct{}
 
 func (jsonCodec[T]) Append(dst []byte, v T) ([]byte, error) {

@@ -161,6 +161,50 @@ func TestKeyThatCannotBeEncodedIsBlamedOnItsRecord(t *testing.T) {
 	})
 }
 
+// Keys that the default encoding cannot tell apart must not share a total.
+func TestKeyThatJSONDoesNotGiveBackIsBlamedOnItsRecord(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.log.Produce("in", 0, "\xff=1", "\xfe=1", "a=1")
+		b.mustRun(pipelineOf(t, sumOf, framework.OnHandlerFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter})))
+		b.wantTotals(map[string]int{"a": 1})
+		if d := b.lane(in0).DeadLetters; len(d) != 2 || d[0].Stage != "reduce sum" {
+			t.Errorf("dead letters %+v, want two of reduce sum", d)
+		}
+	})
+}
+
+// emptyWhenZero encodes 0 as nothing at all.
+type emptyWhenZero struct{}
+
+func (emptyWhenZero) Append(dst []byte, n int) ([]byte, error) {
+	if n == 0 {
+		return dst, nil
+	}
+	return strconv.AppendInt(dst, int64(n), 10), nil
+}
+
+func (emptyWhenZero) Decode(data []byte, n *int) (err error) {
+	if len(data) > 0 {
+		*n, err = strconv.Atoi(string(data))
+	}
+	return err
+}
+
+func TestTotalThatEncodesToNothingIsStillStored(t *testing.T) {
+	onBed(t, func(b *bed) {
+		p := pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
+			pairs := framework.Map(in, func(w wire) keyed { n, _ := strconv.Atoi(w.v); return keyed{Key: w.k, Value: n} })
+			first := framework.ReduceByKey("first", pairs, func(a, _ int) int { return a }, framework.StateCodec[string](emptyWhenZero{}))
+			return framework.Map(first, func(k keyed) row { return row{Table: "sum", Key: k.Key + " ", Value: k.Value} })
+		})
+		b.log.Produce("in", 0, "a=0")
+		b.mustRun(p)
+		b.log.Produce("in", 0, "a=7")
+		b.mustRun(p)
+		b.wantTotals(map[string]int{"a": 0}) // the first value stays
+	})
+}
+
 func TestSharedStreamRunsOncePerRecord(t *testing.T) {
 	onBed(t, func(b *bed) {
 		calls := 0

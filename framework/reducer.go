@@ -199,6 +199,9 @@ func (r *reducer[K, V]) encode() error {
 		if g.encoded, err = r.values.Append(nil, g.total); err != nil {
 			return fmt.Errorf("encode the total of key %v: %w", g.key, err)
 		}
+		if g.encoded == nil {
+			g.encoded = []byte{} // nil would remove the key
+		}
 	}
 	return nil
 }

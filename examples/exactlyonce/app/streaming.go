@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func (s *streaming) flags() *flag.FlagSet {
 // Streaming is the streaming program: it creates the tables that do not exist
 // yet and runs the pipeline until ctx ends. It logs to stderr. Wrong settings
 // are refused with an error that matches [framework.ErrConfig] before anything
-// is connected to.
+// is connected to. A stop that comes while it still starts is no error.
 func Streaming(ctx context.Context, args []string, stderr io.Writer) error {
 	var s streaming
 	if err := ParseFlags(s.flags(), args, stderr); err != nil {
@@ -62,6 +63,14 @@ func Streaming(ctx context.Context, args []string, stderr io.Writer) error {
 		defer stop()
 		go stopAtEOF(os.Stdin, stop) // ends with the process: a read of stdin cannot be cut short
 	}
+	err = stream(ctx, source, db, s.config(ctx, log), log)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func stream(ctx context.Context, source framework.Source, db Database, cfg framework.Config, log *slog.Logger) error {
 	if err := db.Migrate(ctx); err != nil {
 		return err
 	}
@@ -69,7 +78,7 @@ func Streaming(ctx context.Context, args []string, stderr io.Writer) error {
 	defer reports.Wait()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	return db.Run(ctx, source, s.config(ctx, log), func(r *framework.Runner) {
+	return db.Run(ctx, source, cfg, func(r *framework.Runner) {
 		log.Info("running", "pipeline", r.Name(), "guarantee", r.Guarantee().Level)
 		reports.Go(func() { report(ctx, r, log) })
 	})

@@ -1,0 +1,195 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lockstep-stream/lockstep/examples/exactlyonce/app"
+	"github.com/lockstep-stream/lockstep/examples/exactlyonce/check"
+	"github.com/lockstep-stream/lockstep/examples/exactlyonce/generate"
+	"github.com/lockstep-stream/lockstep/integration/servers"
+)
+
+// Three processes share the partitions of one topic while events keep coming.
+// Two are killed again and again; the third joins and leaves in order, so that
+// partitions move between them. In the end every row, total and position is
+// what was produced.
+func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
+	const events, rate, kills = 60_000, 3000, 6
+	f := newFleet(t)
+	var model check.Model
+	produced := make(chan error, 1)
+	go func() {
+		g := generate.NewGenerator(1, 0, time.Now(), 10*time.Millisecond)
+		produced <- f.producer.Produce(t.Context(), events, rate, g.Next, model.Add)
+	}()
+
+	victims := []*member{f.start("a"), f.start("b")}
+	visitor := f.start("")
+	f.await("the first tenth", func(saved int64) bool { return saved > events/10 })
+	for i := range kills {
+		time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Millisecond)
+		v := i % len(victims)
+		f.killInsideTheLog(victims[v], events)
+		victims[v] = f.start(victims[v].instance)
+		if i%2 == 0 {
+			f.stop(visitor)
+			visitor = f.start("")
+		}
+	}
+	if err := <-produced; err != nil {
+		t.Fatal(err)
+	}
+	f.await("everything", func(saved int64) bool { return saved >= events })
+	for _, m := range append(victims, visitor) {
+		f.stop(m)
+	}
+	report, err := model.Compare(t.Context(), f.topic, f.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d kills; %s", kills, report)
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	if !report.OK() {
+		t.Error("the tables are not what was produced")
+	}
+}
+
+// fleet is a topic, a keyspace, and processes between them.
+type fleet struct {
+	t        *testing.T
+	program  string
+	args     []string
+	topic    string
+	producer *generate.Producer
+	store    app.Reader
+}
+
+// member is one process of the streaming app.
+type member struct {
+	instance string
+	cmd      *exec.Cmd
+	log      *os.File
+	exited   chan error
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	fresh := strings.ReplaceAll(uuid.NewString(), "-", "")
+	kafka, cassandra := servers.Kafka(t), servers.Cassandra(t)
+	f := &fleet{t: t, topic: "fleet." + fresh, program: filepath.Join(t.TempDir(), "streaming")}
+	dsn := fmt.Sprintf("cassandra://%s/fleet_%s", cassandra, fresh)
+	f.args = []string{"-brokers", kafka, "-topic", f.topic, "-group", fresh, "-sink", dsn, "-batch", "500"}
+
+	build := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", f.program, "../examples/exactlyonce/cmd/streaming")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the streaming app: %v\n%s", err, out)
+	}
+	var err error
+	if f.producer, err = generate.Connect(t.Context(), strings.Split(kafka, ","), f.topic, time.Minute, slog.Default()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.producer.Close)
+	if err := f.producer.CreateTopic(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := app.ParseDatabase("-sink", dsn, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.store, err = db.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.store.Close() })
+	return f
+}
+
+// start starts a process, as a static member of the group if it has a name: then
+// it has its partitions back when it is started again.
+func (f *fleet) start(instance string) *member {
+	f.t.Helper()
+	log, err := os.CreateTemp(f.t.TempDir(), "log")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m := &member{instance: instance, log: log, exited: make(chan error, 1)}
+	m.cmd = exec.Command(f.program, append([]string{"-instance", instance}, f.args...)...)
+	m.cmd.Stderr = log
+	if err := m.cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	go func() { m.exited <- m.cmd.Wait() }()
+	f.t.Cleanup(func() { _ = m.cmd.Process.Kill() }) // in case the test failed
+	return m
+}
+
+func (f *fleet) killInsideTheLog(m *member, end int64) {
+	f.t.Helper()
+	if err := m.cmd.Process.Kill(); err != nil {
+		f.t.Fatalf("process %q had ended by itself: %v\n%s", m.instance, err, m.tail())
+	}
+	<-m.exited
+	if saved := f.saved(); saved <= 0 || saved >= end {
+		f.t.Fatalf("the kill came at %d of %d, which is not inside the log", saved, end)
+	}
+}
+
+// stop stops a process in order, and wants it to end well.
+func (f *fleet) stop(m *member) {
+	f.t.Helper()
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		f.t.Fatalf("process %q had ended by itself: %v\n%s", m.instance, err, m.tail())
+	}
+	if err := <-m.exited; err != nil {
+		f.t.Errorf("process %q after SIGTERM: %v\n%s", m.instance, err, m.tail())
+	}
+}
+
+func (m *member) tail() string {
+	b, err := os.ReadFile(m.log.Name())
+	return string(b[max(0, len(b)-4000):]) + fmt.Sprint(errors.Join(err))
+}
+
+func (f *fleet) saved() (n int64) {
+	f.t.Helper()
+	positions, err := f.store.Positions(f.t.Context(), f.topic)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, p := range positions {
+		n += p
+	}
+	return n
+}
+
+func (f *fleet) await(what string, done func(saved int64) bool) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 3*time.Minute)
+	defer cancel()
+	for saved := f.saved(); !done(saved); saved = f.saved() {
+		select {
+		case <-ctx.Done():
+			f.t.Fatalf("%s was not saved in time; saved are %d", what, saved)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
