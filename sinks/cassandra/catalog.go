@@ -207,10 +207,7 @@ func (c *catalog) readTypes(ctx context.Context, t *realTable) error {
 		if !iter.Scan(&name, &u.names, &u.types) {
 			break
 		}
-		if strings.ToLower(name) != name {
-			name = quoteIdentifier(name)
-		}
-		t.types[name] = u
+		t.types[userTypeName(name)] = u
 	}
 	return c.readError(t.name, iter.Close())
 }

@@ -249,6 +249,9 @@ func integerEncoder(t reflect.Type, c *cqlType, size int) (valueEncoder, error) 
 }
 
 func appendInteger(dst []byte, n int64, size int) []byte {
+	if size == 8 { // the usual one
+		return binary.BigEndian.AppendUint64(dst, uint64(n))
+	}
 	for shift := 8 * (size - 1); shift >= 0; shift -= 8 {
 		dst = append(dst, byte(n>>shift))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,10 +66,8 @@ func validIdentifier(name string) error {
 	if name == "" || len(name) > 48 {
 		return fmt.Errorf("name %q: Cassandra allows 1 to 48 characters", name)
 	}
-	for _, r := range name {
-		if r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			return fmt.Errorf("name %q: Cassandra allows letters, digits and underscores only", name)
-		}
+	if strings.ContainsFunc(name, func(r rune) bool { return !inName(r) }) {
+		return fmt.Errorf("name %q: Cassandra allows letters, digits and underscores only", name)
 	}
 	return nil
 }

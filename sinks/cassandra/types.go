@@ -127,10 +127,26 @@ func (p *typeParser) parse(within bool) (*cqlType, error) {
 	if p.accept('<') && !quoted {
 		return p.parseGeneric(lower, within)
 	}
-	if quoted && lower != name { // the spelling of system_schema
-		return &cqlType{kind: kindUDT, name: quoteIdentifier(name)}, nil
+	if quoted {
+		return &cqlType{kind: kindUDT, name: userTypeName(name)}, nil
 	}
 	return &cqlType{kind: kindUDT, name: lower}, nil
+}
+
+// userTypeName spells the name of a user type, as it is, within a type: quoted
+// where it would otherwise mean something else.
+func userTypeName(name string) string {
+	_, native := natives[name]
+	_, generic := generics[name]
+	if native || generic || name == "frozen" || strings.ContainsFunc(name, func(r rune) bool { return !inName(r) || (r >= 'A' && r <= 'Z') }) {
+		return quoteIdentifier(name)
+	}
+	return name
+}
+
+// inName reports whether a name may contain r without being quoted.
+func inName(r rune) bool {
+	return r == '_' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z')
 }
 
 // parseGeneric reads the parameters of the type name, after "<".
@@ -178,9 +194,7 @@ func (p *typeParser) name() (name string, quoted bool, err error) {
 		name, p.rest = p.rest[1:end+1], p.rest[end+2:]
 		return name, true, nil
 	}
-	end := strings.IndexFunc(p.rest, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	})
+	end := strings.IndexFunc(p.rest, func(r rune) bool { return !inName(r) })
 	if end < 0 {
 		end = len(p.rest)
 	}
