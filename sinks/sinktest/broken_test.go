@@ -137,7 +137,7 @@ func (c *brokenClaim) Release(ctx context.Context) error {
 }
 
 // onClaim breaks every claim of a sink.
-func onClaim(break_ func(c *brokenClaim, pipeline string, tp partition, s sink)) func(*world) func(sink) sink {
+func onClaim(damage func(c *brokenClaim, pipeline string, tp partition, s sink)) func(*world) func(sink) sink {
 	return func(*world) func(sink) sink {
 		return func(s sink) sink {
 			b := &brokenSink{sink: s}
@@ -147,7 +147,7 @@ func onClaim(break_ func(c *brokenClaim, pipeline string, tp partition, s sink))
 					return nil, err
 				}
 				c := &brokenClaim{claim: inner}
-				break_(c, pipeline, tp, s)
+				damage(c, pipeline, tp, s)
 				return c, nil
 			}
 			return b
@@ -185,11 +185,11 @@ func onNames(rewrite func(pipeline string, tp partition) (string, partition)) fu
 }
 
 // on breaks a sink as a whole.
-func on(break_ func(b *brokenSink, w *world)) func(*world) func(sink) sink {
+func on(damage func(b *brokenSink, w *world)) func(*world) func(sink) sink {
 	return func(w *world) func(sink) sink {
 		return func(s sink) sink {
 			b := &brokenSink{sink: s}
-			break_(b, w)
+			damage(b, w)
 			return b
 		}
 	}

@@ -4,13 +4,11 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-stream/lockstep/framework"
-	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sinktest"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 )
@@ -43,20 +41,18 @@ func TestConformance(t *testing.T) {
 	}
 	db := openReader(t, path)
 	sinktest.Run(t, sinktest.Harness[sql.Write]{
-		Guarantee: framework.Guarantee{Level: framework.ExactlyOnce, State: true, DeadLetters: true},
-		Open:      open,
-		Write:     func(key, value string) sql.Write { return keyValues.Upsert(keyValue{key, value}) },
-		Delete:    func(key string) sql.Write { return keyValues.Delete(keyValue{Key: key}) },
-		Refused:   func(key string) sql.Write { return keyValues.Insert(keyValue{key, "refused"}) },
-		Rows:      func(ctx context.Context, keys []string) (map[string]string, error) { return readRows(ctx, db, keys) },
-		DeadLetters: func(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
-			return first.(*sql.Sink).DeadLetters(ctx, pipeline, tp, 0, math.MaxInt32)
-		},
+		Guarantee:   framework.Guarantee{Level: framework.ExactlyOnce, State: true, DeadLetters: true},
+		Open:        open,
+		Write:       func(key, value string) sql.Write { return keyValues.Upsert(keyValue{key, value}) },
+		Delete:      func(key string) sql.Write { return keyValues.Delete(keyValue{Key: key}) },
+		Refused:     func(key string) sql.Write { return keyValues.Insert(keyValue{key, "refused"}) },
+		Rows:        func(ctx context.Context, keys []string) (map[string]string, error) { return readRows(ctx, db, keys) },
+		DeadLetters: first.(*sql.Sink).DeadLetters,
 	})
 }
 
 // openReader opens the database as another program would.
-func openReader(t *testing.T, path string) *stdsql.DB {
+func openReader(t testing.TB, path string) *stdsql.DB {
 	t.Helper()
 	db, err := stdsql.Open("sqlite", "file:"+path+"?mode=ro&_busy_timeout=10000")
 	if err != nil {

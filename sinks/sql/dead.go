@@ -10,19 +10,16 @@ import (
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
-// A record that fails again, after an operator has moved the position back,
-// replaces its letter.
-const upsertDeadLetter = `
-	INSERT INTO lockstep_dead_letter (lane_id, record_offset, stage, error, attempts, failed_at, record_time, key, value, headers)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (lane_id, record_offset) DO UPDATE SET stage = excluded.stage, error = excluded.error, attempts = excluded.attempts,
-		failed_at = excluded.failed_at, record_time = excluded.record_time, key = excluded.key, value = excluded.value, headers = excluded.headers`
+// deadLetterTable is written like a table of the user's, by upsert: a record that
+// fails again, after an operator has moved the position back, replaces its letter.
+var deadLetterTable = ownTable("lockstep_dead_letter", 2, "lane_id", "record_offset",
+	"stage", "error", "attempts", "failed_at", "record_time", "key", "value", "headers")
 
 const selectDeadLetters = `
 	SELECT d.record_offset, d.stage, d.error, d.attempts, d.failed_at, d.record_time, d.key, d.key IS NULL, d.value, d.value IS NULL, d.headers
 	FROM lockstep_dead_letter d JOIN lockstep_lane l ON l.id = d.lane_id
-	WHERE l.pipeline = ? AND l.topic = ? AND l.partition = ? AND d.record_offset >= ?
-	ORDER BY d.record_offset LIMIT ?`
+	WHERE l.pipeline = ? AND l.topic = ? AND l.partition = ?
+	ORDER BY d.record_offset`
 
 // storedHeader keeps a header as it was: keys may be any bytes, values nil.
 type storedHeader struct {
@@ -30,23 +27,18 @@ type storedHeader struct {
 	Value []byte `json:"value"`
 }
 
-func (c *claim) writeDeadLetters(ctx context.Context, w *writer, letters []framework.DeadLetter) error {
+func (c *claim) deadLetterWrites(letters []framework.DeadLetter) ([]*Write, error) {
+	writes := make([]*Write, len(letters))
 	for i := range letters {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		d := &letters[i]
 		headers, err := encodeHeaders(d.Headers)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		_, err = w.exec(upsertDeadLetter, c.id, d.Offset, d.Stage, d.Error, d.Attempts,
-			d.FailedAt.UnixMilli(), d.Timestamp.UnixMilli(), nonNil(d.Key), nonNil(d.Value), headers)
-		if err != nil {
-			return err
-		}
+		writes[i] = &Write{table: deadLetterTable, op: opUpsert, values: []any{c.id, d.Offset, d.Stage, d.Error, d.Attempts,
+			d.FailedAt.UnixMilli(), d.Timestamp.UnixMilli(), nonNil(d.Key), nonNil(d.Value), headers}}
 	}
-	return nil
+	return writes, nil
 }
 
 func encodeHeaders(headers []framework.Header) (string, error) {
@@ -70,12 +62,12 @@ func decodeHeaders(text string) ([]framework.Header, error) {
 	return headers, nil
 }
 
-// DeadLetters returns up to limit dead letters of tp in offset order, from
-// offset from on.
-func (s *Sink) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, from int64, limit int) ([]framework.DeadLetter, error) {
+// DeadLetters returns the dead letters of tp in offset order, all of them in
+// memory.
+func (s *Sink) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
 	var letters []framework.DeadLetter
 	err := s.call(ctx, func(ctx context.Context) error {
-		rows, err := s.pools.read.QueryContext(ctx, selectDeadLetters, pipeline, tp.Topic, tp.Partition, from, limit)
+		rows, err := s.pools.read.QueryContext(ctx, selectDeadLetters, pipeline, tp.Topic, tp.Partition)
 		if err != nil {
 			return err
 		}

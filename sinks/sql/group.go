@@ -12,7 +12,6 @@ import (
 // the usual mixture of writes into long runs, which few statements write; the
 // order of two writes matters only within a table.
 type group struct {
-	table  *layout
 	writes []*Write
 }
 
@@ -31,7 +30,7 @@ func (s *Sink) groupWrites(writes []Write) ([]*group, error) {
 			if _, err := s.bound(w.table); err != nil {
 				return nil, fmt.Errorf("%w: %w", framework.ErrRefused, err)
 			}
-			g = &group{table: w.table}
+			g = &group{}
 			byTable[w.table] = g
 			groups = append(groups, g)
 		}
@@ -83,7 +82,7 @@ func writeRun(ctx context.Context, d dialect, w *writer, run []*Write) error {
 // one: the failed statement has left no trace, and the transaction is going to be
 // rolled back in any case.
 func blame(d dialect, w *writer, rows []*Write, err error) error {
-	if r := d.reason(err); r != reasonRefused && r != reasonTooLarge {
+	if d.reason(err) != reasonRefused {
 		return err
 	}
 	for _, row := range rows {

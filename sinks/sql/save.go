@@ -22,7 +22,7 @@ const readLane = `SELECT claim, owner, saves, next_offset FROM lockstep_lane WHE
 
 // Save makes all of b durable in one transaction.
 func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
-	groups, err := c.sink.groupWrites(b.Writes)
+	groups, err := c.groups(b)
 	if err != nil {
 		return c.failed(err)
 	}
@@ -51,10 +51,20 @@ func (c *claim) write(ctx context.Context, w *writer, b *framework.Batch[Write],
 			return err
 		}
 	}
-	if err := c.writeState(ctx, w, b.State); err != nil {
-		return err
+	return nil
+}
+
+// groups returns everything that b writes beside the lane's row.
+func (c *claim) groups(b *framework.Batch[Write]) ([]*group, error) {
+	groups, err := c.sink.groupWrites(b.Writes)
+	if err != nil {
+		return nil, err
 	}
-	return c.writeDeadLetters(ctx, w, b.DeadLetters)
+	letters, err := c.deadLetterWrites(b.DeadLetters)
+	if err != nil {
+		return nil, err
+	}
+	return append(groups, &group{writes: c.stateWrites(b.State)}, &group{writes: letters}), nil
 }
 
 func (c *claim) guard(w *writer, b *framework.Batch[Write]) error {

@@ -9,30 +9,37 @@ import (
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
-const (
-	upsertState = `INSERT INTO lockstep_state (lane_id, operator, win, key, value) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (lane_id, operator, win, key) DO UPDATE SET value = excluded.value`
-	deleteState = `DELETE FROM lockstep_state WHERE lane_id = ? AND operator = ? AND win = ? AND key = ?`
-)
+// stateTable is written like a table of the user's.
+var stateTable = ownTable("lockstep_state", 4, "lane_id", "operator", "win", "key", "value")
 
-// writeState stores the entries of a batch; a nil value removes its key.
-func (c *claim) writeState(ctx context.Context, w *writer, entries []framework.StateEntry) error {
-	for i := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		e := &entries[i]
-		var err error
-		if e.Value == nil {
-			_, err = w.exec(deleteState, c.id, e.Operator, e.Window, notNil(e.Key))
-		} else {
-			_, err = w.exec(upsertState, c.id, e.Operator, e.Window, notNil(e.Key), e.Value)
-		}
-		if err != nil {
-			return err
+// ownTable describes one of the sink's own tables, whose first columns are its
+// key.
+func ownTable(name string, keys int, columns ...string) *layout {
+	l := &layout{name: name}
+	for i, column := range columns {
+		l.fields = append(l.fields, field{column: column, key: i < keys})
+		if i < keys {
+			l.keys = append(l.keys, i)
 		}
 	}
-	return nil
+	return l
+}
+
+// stateWrites turns the entries of a batch into writes; a nil value removes its
+// key. No two entries have the same key, so that removals may come last, and the
+// rest be one run.
+func (c *claim) stateWrites(entries []framework.StateEntry) []*Write {
+	var stored, removed []*Write
+	for i := range entries {
+		e := &entries[i]
+		key := []any{c.id, e.Operator, e.Window, notNil(e.Key)}
+		if e.Value == nil {
+			removed = append(removed, &Write{table: stateTable, op: opDelete, values: key})
+		} else {
+			stored = append(stored, &Write{table: stateTable, op: opUpsert, values: append(key, e.Value)})
+		}
+	}
+	return append(stored, removed...)
 }
 
 // notNil stores a nil key as an empty one: they are the same key.
