@@ -8,7 +8,7 @@ import (
 )
 
 // reading of a typical pipeline: nine columns, about 85 bytes.
-type benchRow struct {
+type generatedRow struct {
 	Topic     string `cql:"topic,partition"`
 	Partition int32  `cql:"partition,partition"`
 	Bucket    int64  `cql:"bucket,partition"`
@@ -20,14 +20,14 @@ type benchRow struct {
 	Health    *int32
 }
 
-var benchTable = NewTable[benchRow]("events")
+var benchTable = NewTable[generatedRow]("events")
 
-func benchRows(n int) []benchRow {
+func generatedRows(n int) []generatedRow {
 	r := rand.New(rand.NewPCG(1, 2))
-	rows := make([]benchRow, n)
+	rows := make([]generatedRow, n)
 	for i := range rows {
 		health := int32(r.IntN(100))
-		rows[i] = benchRow{
+		rows[i] = generatedRow{
 			Topic: "events", Partition: 3, Bucket: int64(i / 1000), Offset: int64(i), ID: r.Int64(), TS: time.UnixMilli(1_700_000_000_000 + int64(i)*3),
 			Source: fmt.Sprintf("host-%d.example", r.IntN(500)), Client: fmt.Sprintf("client-%d", r.IntN(10_000)), Health: &health,
 		}
@@ -37,14 +37,14 @@ func benchRows(n int) []benchRow {
 
 func benchWrites(n int) []Write {
 	ws := make([]Write, n)
-	for i, r := range benchRows(n) {
+	for i, r := range generatedRows(n) {
 		ws[i] = benchTable.Insert(r)
 	}
 	return ws
 }
 
 func BenchmarkInsert(b *testing.B) {
-	rows := benchRows(1000)
+	rows := generatedRows(1000)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
@@ -105,9 +105,9 @@ func BenchmarkEntries(b *testing.B) {
 
 // TestEncodingARowAllocatesNothing leaves one allocation for a row: its bytes.
 func TestEncodingARowAllocatesNothing(t *testing.T) {
-	s := newScratch[benchRow](benchTable.plan)
+	s := newScratch[generatedRow](benchTable.plan)
 	s.buf = make([]byte, 0, 1024)
-	s.value = benchRows(1)[0]
+	s.value = generatedRows(1)[0]
 	n := testing.AllocsPerRun(100, func() {
 		if _, err := benchTable.plan.encode(s.buf, s.fields, opInsert); err != nil {
 			t.Fatal(err)

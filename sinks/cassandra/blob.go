@@ -99,6 +99,9 @@ func mutations(ws []Write, base int64, tables binder) ([]mutation, error) {
 			}
 			last = b
 		}
+		if err := last.checkIndexed(w.row); err != nil {
+			return nil, fmt.Errorf("%w: %w", framework.ErrRefused, err)
+		}
 		ms[i] = mutation{target: last, row: w.row, timestamp: base + int64(i), expires: w.expires, op: w.op}
 	}
 	return ms, nil

@@ -67,7 +67,9 @@ func (c *catalog) check(ctx context.Context, targets ...*target) error {
 			c.log.Warn("cassandra: gc_grace_seconds is short; deletions may be undone when a node was down for longer",
 				"table", t.name, "gc_grace", real.gcGrace, "recommended", warnGCGrace)
 		}
-		c.put(t, t.bind(c.keyspace, real.id))
+		b := t.bind(c.keyspace, real.id)
+		b.limits = real.limitsFor(t)
+		c.put(t, b)
 	}
 	return errors.Join(errs...)
 }
@@ -145,17 +147,18 @@ type realTable struct {
 	gcGrace    time.Duration
 	columns    map[string]realColumn
 	types      map[string]userType // by the name as a type spells it
+	indexed    map[string]int      // the limit of an indexed column's values, in bytes
 }
 
 type realColumn struct{ typ, kind string }
 
 type userType struct{ names, types []string }
 
-// read reads a table with its columns, and the user types of the keyspace if it
-// needs any.
+// read reads a table with its columns and indexes, and the user types of the
+// keyspace.
 func (c *catalog) read(ctx context.Context, table string) (*realTable, error) {
 	t := &realTable{name: table, columns: map[string]realColumn{}}
-	err := errors.Join(c.readTable(ctx, t), c.readColumns(ctx, t), c.readTypes(ctx, t))
+	err := errors.Join(c.readTable(ctx, t), c.readColumns(ctx, t), c.readTypes(ctx, t), c.readIndexes(ctx, t))
 	if err != nil {
 		return nil, err
 	}

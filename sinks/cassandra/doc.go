@@ -91,8 +91,9 @@
 //
 // [Sink] refuses, before anything is sent, what the server would refuse after the
 // commit: missing or empty keys, a partition or clustering key above 65,535 bytes,
-// text that is not UTF-8, numbers that do not fit, and a single write above 1 MiB
-// (Config.MaxWriteBytes) or a quarter of the server's max_mutation_size.
+// text that is not UTF-8, numbers that do not fit, values too long for an index on
+// their column, and a single write above 1 MiB (Config.MaxWriteBytes) or a quarter
+// of the server's max_mutation_size.
 //
 // # Caveats
 //
@@ -113,10 +114,11 @@
 // Frozen collections are better than others: writing a whole set or map that is
 // not frozen costs a tombstone each time, and so does every Delete and Clear.
 //
-// Indexes and materialized views on a table have limits of their own, which are
-// not known here: an indexed value above 64 KiB, or a row that a view refuses,
-// keeps its partition from going on. Expiries after 2038-01-18 are refused, since
-// servers in their default compatibility mode refuse them.
+// Indexes are known as they were when the sink was opened. Materialized views on a
+// table, and guardrails on the number of items of a collection, have limits that
+// are not known here: a row that one of them refuses keeps its partition from
+// going on. Expiries after 2038-01-18 are refused, since servers in their default
+// compatibility mode refuse them.
 //
 // Paxos v1, the server's default, is not linearizable while nodes join, leave or
 // move; set paxos_variant to v2. Cassandra 4.1 or newer is required, and 5.0 is

@@ -125,6 +125,9 @@ func (s settings) server(cfg *Config) (server, error) {
 	if s["user_timestamps_enabled"] == "false" {
 		return server{}, errors.New("the server's setting user_timestamps_enabled is false; the sink needs timestamps of its own, so set it to true")
 	}
+	if v := s["minimum_timestamp_fail_threshold"]; v != "" && v != "null" {
+		return server{}, fmt.Errorf("the server's setting minimum_timestamp_fail_threshold is %s; a save that is applied late would be refused, so unset it", v)
+	}
 	if v := s["paxos_variant"]; v != "" && v != "v2" {
 		cfg.Logger.Warn("cassandra: paxos_variant is not v2; v1 is not linearizable while nodes join, leave or move", "paxos_variant", v)
 	}

@@ -35,6 +35,7 @@ func TestSettingsThatBreakTheProtocolAreRefused(t *testing.T) {
 	cfg := &Config{MaxWriteBytes: 5 << 20, Logger: slog.New(slog.DiscardHandler)}
 	for want, s := range map[string]settings{
 		"user_timestamps_enabled": {"user_timestamps_enabled": "false"},
+		"minimum_timestamp":       {"minimum_timestamp_fail_threshold": "1d"},
 		"max_mutation_size":       {"max_mutation_size": "16MiB"},
 	} {
 		if _, err := s.server(cfg); err == nil || !strings.Contains(err.Error(), want) {

@@ -51,6 +51,7 @@ type boundTarget struct {
 	keyspace string
 	id       tableID
 	cql      [opDelete + 1]string // the statement of each op
+	limits   []int                // bytes a column's value may have for its index, 0: no index; nil: none has
 }
 
 // bind makes the statements of t for a keyspace.
