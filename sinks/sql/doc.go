@@ -56,6 +56,9 @@
 // The file must be on a local disk; write-ahead logging does not work over
 // network file systems.
 //
+// While a database is open it is three files (app.db, app.db-wal and app.db-shm):
+// copy it with SQLite's own backup, not file by file.
+//
 // Times are stored as UTC text that sorts in order of time
 // ("2006-01-02 15:04:05.000000000+00:00"), or as Unix milliseconds where the tag
 // says so.
