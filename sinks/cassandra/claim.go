@@ -42,10 +42,6 @@ var errDuel = errors.New("another process claims at the same time")
 
 // claimLane makes this process the owner of lane. See PROTOCOL.md, "Claim".
 func (e *engine) claimLane(ctx context.Context, lane laneKey, start offsetstore.Position) (*claim, error) {
-	if err := e.claiming.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer e.claiming.Release(1)
 	delays := e.clock.backoff(e.tuning.duelFirst, e.tuning.duelMost)
 	for try := 1; ; try++ {
 		c, err := e.tryClaim(ctx, lane, start)
@@ -64,6 +60,10 @@ func (e *engine) claimLane(ctx context.Context, lane laneKey, start offsetstore.
 // tryClaim is one attempt, under a token of its own. It returns errDuel when
 // another process was faster.
 func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.Position) (*claim, error) {
+	if err := e.claiming.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer e.claiming.Release(1)
 	old, err := e.readLedger(ctx, lane)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		if err := old.check(); err != nil {
 			return nil, err
 		}
-		if err := e.checkClock(old.highTS); err != nil {
+		if err := e.checkClock(ctx, old.highTS); err != nil {
 			return nil, err
 		}
 		st = claimStatement(lane, old, token, e.owner)

@@ -2,9 +2,13 @@ package cassandra
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/lockstep-stream/lockstep/framework"
 )
 
 // clock is the time as one process sees it. Tests replace it, to give processes
@@ -54,4 +58,48 @@ type lease struct {
 func (l lease) left() time.Duration {
 	now := l.clock.now()
 	return l.limit - max(now.Sub(l.start), now.Round(0).Sub(l.start.Round(0)))
+}
+
+// checkClock refuses to write by a clock that is wrong. If the lane has used
+// timestamps far ahead of ours, going on would stamp rows far in the future, where
+// they beat every other program's writes.
+func (e *engine) checkClock(ctx context.Context, highTS int64) error {
+	now := e.clock.now()
+	if err := e.guard.check(ctx, now, now.Sub(e.guard.opened)); err != nil {
+		return err
+	}
+	ahead := time.Duration(highTS-now.UnixMicro()) * time.Microsecond
+	if ahead <= e.tuning.aheadLimit {
+		return nil
+	}
+	return fmt.Errorf("%w: the lane's last timestamp is %v ahead of this host's clock (limit %v): the clock of this host or of an earlier owner's is wrong; set the clocks right", framework.ErrUnavailable, ahead.Round(time.Second), e.tuning.aheadLimit)
+}
+
+// clockGuard notices when this host's clock was set while we ran, and then
+// compares it with the servers' again.
+type clockGuard struct {
+	compare func(context.Context) error // nil: never
+	opened  time.Time
+
+	mu  sync.Mutex
+	set time.Duration // by how much the clock was set since opened, and found right
+}
+
+// check is given the time, and for how long we have run by the monotonic clock,
+// which nobody can set.
+func (g *clockGuard) check(ctx context.Context, now time.Time, ran time.Duration) error {
+	if g.compare == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	set := now.Round(0).Sub(g.opened.Round(0)) - ran
+	if (set - g.set).Abs() < warnClockSkew {
+		return nil
+	}
+	if err := g.compare(ctx); err != nil {
+		return fmt.Errorf("this host's clock was set by %v while the program ran: %w", (set - g.set).Round(time.Millisecond), err)
+	}
+	g.set = set
+	return nil
 }

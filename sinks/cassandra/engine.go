@@ -92,6 +92,7 @@ type engine struct {
 	store  store
 	tables tables
 	clock  clock
+	guard  clockGuard
 	tuning tuning
 	token  func() (gocql.UUID, error)
 	owner  string

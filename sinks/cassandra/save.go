@@ -3,7 +3,6 @@ package cassandra
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gocql/gocql"
 
@@ -45,7 +44,7 @@ func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
 	}
 
 	// Until the commit is sent, whatever goes wrong leaves no trace that counts.
-	s, err := c.prepare(b)
+	s, err := c.prepare(ctx, b)
 	if err != nil {
 		return c.failed(b, framework.NotSaved, false, err)
 	}
@@ -79,13 +78,13 @@ func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
 	return nil
 }
 
-// prepare checks and encodes b, and gives it its number and timestamps. Nothing is
-// sent: whatever the database would refuse after the commit must be found here.
-func (c *claim) prepare(b *framework.Batch[Write]) (*save, error) {
+// prepare checks and encodes b, and gives it its number and timestamps. Nothing of
+// it is sent: whatever the database would refuse after the commit must be found here.
+func (c *claim) prepare(ctx context.Context, b *framework.Batch[Write]) (*save, error) {
 	if err := c.checkBatch(b); err != nil {
 		return nil, err
 	}
-	if err := c.checkClock(c.highTS); err != nil {
+	if err := c.checkClock(ctx, c.highTS); err != nil {
 		return nil, err
 	}
 	writes, err := c.batchWrites(b)
@@ -120,21 +119,10 @@ func (c *claim) checkBatch(b *framework.Batch[Write]) error {
 	return nil
 }
 
-// checkClock refuses to write while this process's clock is far behind the
-// timestamps that the lane has used: going on would stamp rows far in the future,
-// where they beat every other program's writes.
-func (e *engine) checkClock(highTS int64) error {
-	ahead := time.Duration(highTS-e.clock.micros()) * time.Microsecond
-	if ahead <= e.tuning.aheadLimit {
-		return nil
-	}
-	return fmt.Errorf("%w: the lane's last timestamp is %v ahead of this host's clock (limit %v): the clock of this host or of an earlier owner's is wrong; set the clocks right", framework.ErrUnavailable, ahead.Round(time.Second), e.tuning.aheadLimit)
-}
-
 // batchWrites returns everything of b as writes, in the order of their timestamps.
 func (c *claim) batchWrites(b *framework.Batch[Write]) ([]Write, error) {
 	for i := range b.Writes {
-		if err := b.Writes[i].check(c.tuning.writeBytes); err != nil {
+		if err := checkWrite(&b.Writes[i], c.tuning.writeBytes); err != nil {
 			return nil, fmt.Errorf("write %d of the batch: %w", i, err)
 		}
 	}
@@ -150,11 +138,24 @@ func (c *claim) batchWrites(b *framework.Batch[Write]) ([]Write, error) {
 		ws = append(ws, c.deadWrite(&b.DeadLetters[i]))
 	}
 	for i := len(b.Writes); i < len(ws); i++ {
-		if err := ws[i].check(c.tuning.ownBytes); err != nil {
+		if err := checkWrite(&ws[i], c.tuning.ownBytes); err != nil {
 			return nil, err
 		}
 	}
 	return ws, nil
+}
+
+// checkWrite is Write.check with the kind of error that Save returns.
+func checkWrite(w *Write, limit int) error {
+	err := w.check(limit)
+	switch {
+	case err == nil:
+		return nil
+	case w.err == nil && w.size() > limit:
+		return fmt.Errorf("%w: %w", framework.ErrTooLarge, err)
+	default:
+		return fmt.Errorf("%w: %w", framework.ErrRefused, err)
+	}
 }
 
 // commitStatement is the statement that is the whole commit: with it the batch

@@ -64,6 +64,8 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 		catalog: newCatalog(session, &cfg),
 	}
 	s.engine = newEngine(s.cql, s.catalog, c, tu.fit(facts), owner(), cfg.Logger)
+	s.guard.compare = func(ctx context.Context) error { return checkClocks(ctx, session, &s.cfg) }
+	s.guard.opened = c.now() // and compared by the preflight
 	if err := s.check(ctx); err != nil && !errors.Is(err, errNotMigrated) {
 		session.Close()
 		return nil, err
