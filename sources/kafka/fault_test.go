@@ -232,9 +232,10 @@ func TestAPauseOutlivesARetriedError(t *testing.T) {
 	lanes.waitStarted(l)
 	lanes.waitStarted(other)
 	checks := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Partitions: []int32{0}, Count: -1, Observe: true})
-	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{0}, Err: kerr.OffsetOutOfRange})
+	faults := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{0}, Err: kerr.OffsetOutOfRange, Count: -1})
 	waitHits(t, checks, 1)
 	l.p.Pause()
+	faults.Remove()
 	b.produce(topic, 0, 0, 5)
 	for i := range 20 {
 		b.produce(topic, 1, i, i+1)
@@ -258,7 +259,9 @@ func TestMissingRightsOnATopicFailThePartition(t *testing.T) {
 	b.produce(topic, 1, 0, 1)
 	lanes.waitNext(other, 1)
 	lanes.waitStarted(l)
-	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{0}, Err: kerr.TopicAuthorizationFailed})
+	faults := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{0}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	lanes.wait("the failure", func() bool { return l.failed != nil })
+	faults.Remove()
 	requireLeftAlone(t, c, b, lanes, l, other, framework.ErrConfig)
 	if !strings.Contains(l.failed.Error(), "Read") {
 		t.Errorf("%q does not say which right is missing", l.failed)

@@ -507,6 +507,63 @@ func TestAGroupOfAnotherKindIsRefused(t *testing.T) {
 	}
 }
 
+func TestMissingRightsOnTheGroupEndTheRun(t *testing.T) {
+	topic, group := unique("rights"), unique("group")
+	c, b := fake(t, topic, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: group, Err: kerr.GroupAuthorizationFailed, TopLevel: true, Count: -1})
+	r := run(t, b.config(group, topic), newRecorder(t))
+	r.wait()
+	if !errors.Is(r.err, framework.ErrConfig) || !strings.Contains(r.err.Error(), "Read on the group") {
+		t.Errorf("got %v, want %v that says which right is missing", r.err, framework.ErrConfig)
+	}
+}
+
+func TestMissingRightsOnTheGroupsOffsetsEndTheRun(t *testing.T) {
+	topic, group := unique("rights"), unique("group")
+	c, b := fake(t, topic, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	r := run(t, b.config(group, topic), newRecorder(t))
+	r.wait() // the client alone would never read the partition, and not say so
+	if !errors.Is(r.err, framework.ErrConfig) {
+		t.Errorf("got %v, want %v", r.err, framework.ErrConfig)
+	}
+}
+
+func TestReadingGoesOnAfterTheBrokerWasRestarted(t *testing.T) {
+	topic, dir, port := unique("restart"), t.TempDir(), freePort(t)
+	c, b := fake(t, topic, 1, kfake.DataDir(dir), kfake.Ports(port))
+	b.produce(topic, 0, 0, 10)
+	sink := newStore()
+	lanes := sink.lanes(t)
+	run(t, b.config(unique("group"), topic), lanes)
+	eventually(t, "the first records", func() bool { return sink.through(tp(topic, 0)) == 10 })
+	c.Close()
+	_, b = fake(t, topic, 1, kfake.DataDir(dir), kfake.Ports(port))
+	b.produce(topic, 0, 10, 20)
+	eventually(t, "the others", func() bool { return sink.through(tp(topic, 0)) == 20 })
+	sink.requireComplete(t, topic, 1, 20)
+}
+
+func TestHundredsOfPartitionsStart(t *testing.T) {
+	topic := unique("many")
+	const partitions = 300
+	_, b := fake(t, topic, partitions)
+	for p := range int32(partitions) {
+		b.produce(topic, p, 0, 3)
+	}
+	sink := newStore()
+	run(t, b.config(unique("group"), topic), sink.lanes(t))
+	eventually(t, "everything read", func() bool {
+		for p := range int32(partitions) {
+			if sink.through(tp(topic, p)) != 3 {
+				return false
+			}
+		}
+		return true
+	})
+	sink.requireComplete(t, topic, partitions, 3)
+}
+
 func TestASourceRunsOnce(t *testing.T) {
 	topic := unique("once")
 	_, b := fake(t, topic, 1)

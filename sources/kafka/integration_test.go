@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -27,7 +28,7 @@ func realKafka(t *testing.T, topic string, partitions int32) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBroker(t, addrs)
+	b := newBroker(t, addrs, kgo.UnknownTopicRetries(-1)) // a new topic is not known everywhere at once
 	b.create(topic, partitions)
 	t.Cleanup(func() { _, _ = b.adm.DeleteTopics(context.Background(), topic) })
 	return b
@@ -195,9 +196,10 @@ func TestRealKafkaNoticesATopicThatWasMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.adm.DeleteTopics(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the topic's deletion", func() bool {
+		resp, err := b.adm.DeleteTopics(t.Context(), topic)
+		return err == nil && resp.Error() == nil
+	})
 	b.create(topic, 1)
 	lanes.wait("the failure", func() bool { return l.failed != nil })
 	if !errors.Is(l.failed, framework.ErrTopicRecreated) {

@@ -37,17 +37,27 @@ func (r *run) poll(ctx context.Context) error {
 	}
 }
 
-// beginPoll carries out the seeks that wait and returns the context of the next
-// poll, which the next seek or failure cancels.
+// seekGap is the least time between two rounds of seeks. Each round makes the
+// client fetch anew, of all partitions; if hundreds of lanes start one after the
+// other, the running ones must not starve.
+const seekGap = 50 * time.Millisecond
+
+// beginPoll carries out the seeks that are due and returns the context of the
+// next poll. It ends when something else is to be done: a new seek, one that
+// becomes due, or a failure of the run.
 func (r *run) beginPoll(ctx context.Context) (context.Context, func(), error) {
 	r.mu.Lock()
-	seeks := r.seeks
-	r.seeks = nil
+	var due []*seek
 	pollCtx, cancel := context.WithCancel(ctx)
+	if wait := time.Until(r.lastSeek.Add(seekGap)); len(r.seeks) > 0 && wait > 0 {
+		pollCtx, cancel = context.WithTimeout(ctx, wait)
+	} else if len(r.seeks) > 0 {
+		due, r.seeks, r.lastSeek = r.seeks, nil, time.Now()
+	}
 	r.wake = cancel
 	err := r.fatal
 	r.mu.Unlock()
-	r.seekAll(seeks)
+	r.seekAll(due)
 	return pollCtx, cancel, err
 }
 

@@ -84,8 +84,9 @@ type run struct {
 	leaving    bool                           // nobody polls any more
 	ended      bool                           // no goroutine may be started any more
 	seeks      []*seek
-	wake       func() // interrupts the poll
-	fatal      error  // why Run must end
+	lastSeek   time.Time // when seeks were last carried out
+	wake       func()    // interrupts the poll
+	fatal      error     // why Run must end
 }
 
 func (r *run) run(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -167,6 +168,28 @@ func TestStartRefusesANegativePosition(t *testing.T) {
 	run(t, b.config(unique("group"), topic), lanes)
 	if err := lanes.lane(topic, 0).p.Start(t.Context(), offsetstore.At(-1)); err == nil {
 		t.Error("position -1 was accepted")
+	}
+}
+
+func TestStartWaitsForServersWithinItsContext(t *testing.T) {
+	topic := unique("waits")
+	c, b := fake(t, topic, 1)
+	lanes := newRecorder(t)
+	run(t, b.config(unique("group"), topic), lanes)
+	p := lanes.lane(topic, 0).p
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Err: kerr.OffsetNotAvailable, Count: 3})
+	if err := p.Start(t.Context(), offsetstore.At(0)); err != nil {
+		t.Errorf("an answer that was not ready: %v", err)
+	}
+	faults := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Err: kerr.OffsetNotAvailable, Count: -1})
+	defer faults.Remove()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		_ = faults.Wait(ctx, 1)
+	}()
+	if err := p.Start(ctx, offsetstore.At(0)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v; want %v", err, context.Canceled)
 	}
 }
 
