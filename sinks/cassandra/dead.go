@@ -30,13 +30,13 @@ type deadRow struct {
 	RecordTime time.Time        `cql:"record_time"`
 	Key        Optional[[]byte] `cql:"key"`   // unset: the record has none
 	Value      Optional[[]byte] `cql:"value"` // unset: a tombstone
-	Headers    []deadHeader     `cql:"headers,type=frozen<list<tuple<text, blob>>>"`
+	Headers    []deadHeader     `cql:"headers,type=frozen<list<tuple<blob, blob>>>"`
 }
 
-// deadHeader is one header of the record.
+// deadHeader is one header of the record. Nothing makes its key valid text.
 type deadHeader struct {
-	Key   string
-	Value []byte
+	Key   []byte
+	Value *[]byte // nil is null, and kept apart from empty
 }
 
 var deadRows = NewTable[deadRow](deadTable)
@@ -50,8 +50,12 @@ func (c *claim) deadWrite(d *framework.DeadLetter) Write {
 		Error: validText(d.Error), Attempts: int32(d.Attempts), FailedAt: d.FailedAt, RecordTime: d.Timestamp,
 		Key: optionalBytes(d.Key), Value: optionalBytes(d.Value), Headers: make([]deadHeader, len(d.Headers)),
 	}
-	for i, h := range d.Headers {
-		row.Headers[i] = deadHeader{Key: validText(h.Key), Value: h.Value}
+	for i := range d.Headers {
+		h := &d.Headers[i]
+		row.Headers[i].Key = []byte(h.Key)
+		if h.Value != nil {
+			row.Headers[i].Value = &h.Value
+		}
 	}
 	return deadRows.Insert(row)
 }
@@ -97,15 +101,16 @@ func (s *cqlStore) deadLetters(ctx context.Context, lane laneKey) ([]framework.D
 	for {
 		// Into nil the driver would read an empty value as nil, like null.
 		d := framework.DeadLetter{Key: []byte{}, Value: []byte{}}
-		var headers []struct {
-			Key   string
-			Value []byte
-		}
+		var headers []deadHeader
 		if !iter.Scan(&d.Offset, &d.Stage, &d.Error, &d.Attempts, &d.FailedAt, &d.Timestamp, &d.Key, &d.Value, &headers) {
 			break
 		}
 		for _, h := range headers {
-			d.Headers = append(d.Headers, framework.Header{Key: h.Key, Value: h.Value})
+			header := framework.Header{Key: string(h.Key)}
+			if h.Value != nil {
+				header.Value = notNull(*h.Value)
+			}
+			d.Headers = append(d.Headers, header)
 		}
 		letters = append(letters, d)
 	}

@@ -414,8 +414,12 @@ func TestBatchThatCannotBeSavedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		reason error
 		words  string
 	}{
-		"wrong start":    {func() *framework.Batch[Write] { return unitBatch(11, 12, 1) }, framework.ErrRefused, "the lane is at 10"},
-		"goes back":      {func() *framework.Batch[Write] { b := unitBatch(10, 10, 1); b.To.Position.Offset = 9; return b }, framework.ErrRefused, "goes back"},
+		"wrong start": {func() *framework.Batch[Write] { return unitBatch(11, 12, 1) }, framework.ErrRefused, "the lane is at 10"},
+		"goes back": {func() *framework.Batch[Write] {
+			b := unitBatch(10, 11, 1)
+			b.To.Position.Offset = 9
+			return b
+		}, framework.ErrRefused, "goes back"},
 		"no table":       {func() *framework.Batch[Write] { b := unitBatch(10, 11, 1); b.Writes[0] = Write{}; return b }, framework.ErrRefused, "write 0"},
 		"large write":    {func() *framework.Batch[Write] { return unitBatch(10, 11, 2<<20) }, framework.ErrTooLarge, "write 0"},
 		"large batch":    {func() *framework.Batch[Write] { return unitBatch(10, 30, 1<<19) }, framework.ErrTooLarge, "limit"},

@@ -111,7 +111,8 @@ func (c *claim) checkBatch(b *framework.Batch[Write]) error {
 	switch {
 	case from != at:
 		return fmt.Errorf("%w: it starts at offset %d, the lane is at %d", framework.ErrRefused, from, at)
-	case to < from:
+	case to < from && len(b.Writes)+len(b.State)+len(b.DeadLetters) > 0:
+		// Only a save that does nothing else may set the position back.
 		return fmt.Errorf("%w: it goes back from offset %d to %d", framework.ErrRefused, from, to)
 	case len(b.To.Lane) > laneDataBytes:
 		return fmt.Errorf("%w: the lane's own data has %d bytes, at most %d are possible", framework.ErrTooLarge, len(b.To.Lane), laneDataBytes)

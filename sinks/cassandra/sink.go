@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gocql/gocql"
 
@@ -22,8 +23,9 @@ type Sink struct {
 	cql     *cqlStore
 	catalog *catalog
 
-	checkMu sync.Mutex
-	checked bool // the real tables were found to be as the program describes them
+	checkMu  sync.Mutex
+	checked  bool      // the real tables were found to be as the program describes them
+	verified time.Time // when they were last found to be still the same ones
 }
 
 var (
@@ -110,7 +112,25 @@ func (s *Sink) check(ctx context.Context) error {
 	if err := s.catalog.check(ctx, targets...); err != nil {
 		return err
 	}
-	s.checked = true
+	s.checked, s.verified = true, time.Now()
+	return nil
+}
+
+// verifyInterval is how long a check of the tables is good for, so that many
+// claims at once share one.
+const verifyInterval = 10 * time.Second
+
+// verify notices tables that were dropped and made again since they were checked.
+func (s *Sink) verify(ctx context.Context) error {
+	s.checkMu.Lock()
+	defer s.checkMu.Unlock()
+	if time.Since(s.verified) < verifyInterval {
+		return nil
+	}
+	if err := s.catalog.verify(ctx); err != nil {
+		return err
+	}
+	s.verified = time.Now()
 	return nil
 }
 
@@ -160,6 +180,9 @@ func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicP
 	}
 	if start.Offset < 0 {
 		return nil, fmt.Errorf("%s: %w: the start offset %d is negative", lane, framework.ErrConfig, start.Offset)
+	}
+	if err := s.verify(ctx); err != nil {
+		return nil, fmt.Errorf("%s: claim: %w", lane, err)
 	}
 	c, err := s.claimLane(ctx, lane, start)
 	if err != nil {
