@@ -76,7 +76,8 @@ type Claim[W any] interface {
 
 	// Load returns the saved value of each key, nil where there is none, in the
 	// order of keys. It reflects every Save of this claim that has returned nil.
-	// An error leaves the claim good.
+	// An error leaves the claim good. A claim that was fenced may still be
+	// answered: what comes of it can never be saved.
 	Load(ctx context.Context, keys []StateKey) ([][]byte, error)
 
 	// Save makes all of b durable, or none of it: writes, state, dead letters
@@ -91,8 +92,9 @@ type Claim[W any] interface {
 	Save(ctx context.Context, b *Batch[W]) error
 
 	// Release gives the ownership up, so that a restart need not wait for
-	// anything. It is a courtesy, never needed for safety. The claim must not be
-	// used afterwards, whatever Release returned.
+	// anything. It is a courtesy, never needed for safety. Where the claim was
+	// fenced there is nothing to give up, and Release returns nil. The claim must
+	// not be used afterwards, whatever Release returned.
 	Release(ctx context.Context) error
 }
 
@@ -197,6 +199,13 @@ type StoredPosition struct {
 	Owner   string    // who claimed it last, "" after a release
 	SavedAt time.Time // of the last save, zero if none
 	Pending bool      // committed, and not yet known to be applied in full
+}
+
+// DeadLetterLister is the optional power of a sink to return the dead letters of
+// one partition, for inspection and replay. It must not disturb running lanes.
+type DeadLetterLister interface {
+	// DeadLetters returns them in offset order.
+	DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]DeadLetter, error)
 }
 
 // Migrator is the optional power of a sink to create what it needs in its
