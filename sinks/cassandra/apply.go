@@ -42,10 +42,12 @@ func (e *engine) applyGroup(ctx context.Context, group []mutation, l lease) erro
 		switch {
 		case err == nil:
 			return nil
+		// Not a matter of time, except that a part may be small enough.
 		case invalid(err) && len(group) > 1:
 			return e.applyHalves(ctx, group, l)
 		case refusedForGood(err):
 			return fmt.Errorf("Cassandra refuses a write that was accepted before the commit; was its table altered? %w", err)
+		// Another group failed, the save was cancelled, or the sink closed.
 		case context.Cause(ctx) != nil:
 			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 		case l.left() <= 0:
@@ -103,6 +105,7 @@ func byPartition(ms []mutation) (sorted []mutation, ends []int) {
 	of := make([]int32, len(ms))
 	var last []byte
 	for i := range ms {
+		// Batches often have runs of one partition; those need no look-up.
 		key := ms[i].partition()
 		if i > 0 && ms[i].target == ms[i-1].target && bytes.Equal(key, last) {
 			of[i] = of[i-1]
@@ -122,6 +125,7 @@ func byPartition(ms []mutation) (sorted []mutation, ends []int) {
 	if len(ends) == 1 {
 		return ms, ends
 	}
+	// Turn the counts into places: where each partition's next mutation goes.
 	next := make([]int, len(ends))
 	for n, at := 0, 0; n < len(ends); n++ {
 		next[n] = at

@@ -49,7 +49,8 @@ func (e *engine) claimLane(ctx context.Context, lane laneKey, start offsetstore.
 			return c, err
 		}
 		if try == e.tuning.duelTries {
-			return nil, fmt.Errorf("%w: %w (%d tries); two owners of one partition point at two groups that run the same pipeline", framework.ErrFenced, err, try)
+			return nil, fmt.Errorf("%w: %w (%d tries); two owners of one partition point at two groups that run the same pipeline",
+				framework.ErrFenced, err, try)
 		}
 		if cause := e.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
 			return nil, cause
@@ -64,10 +65,14 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		return nil, context.Cause(ctx)
 	}
 	defer e.claiming.Release(1)
+	// Who owns it now? At SERIAL, so that a claim that is just being decided is
+	// either seen or will fail ours.
 	old, err := e.readLedger(ctx, lane)
 	if err != nil {
 		return nil, err
 	}
+	// A token is never used twice, not even by this process: after a lost answer
+	// it tells which attempt came through.
 	token, err := e.token()
 	if err != nil {
 		return nil, fmt.Errorf("make a claim token: %w", err)
@@ -91,6 +96,8 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		seq: row.seq, used: row.seq, position: row.position, highTS: row.highTS,
 	}
 	c.settler = newSettler(c)
+	// Nothing is returned before the former owner's last save is complete: the state
+	// that is loaded next, and the outputs that are read, must include it.
 	if err := c.redo(ctx, row, lease); err != nil {
 		return nil, err
 	}
@@ -104,6 +111,8 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID, old *ledgerRow) (*ledgerRow, lease, error) {
 	delays := e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
 	for limit := e.unknownLimit(); ; {
+		// "Not applied" may be the answer to our own first attempt that had come
+		// through, and an error says nothing at all.
 		if _, err := e.store.execute(ctx, st); refusedForGood(err) {
 			return nil, lease{}, storeError(err)
 		}
@@ -121,7 +130,8 @@ func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID,
 		}
 		// Not yet: our statement may still arrive. Sending the same one again is safe.
 		if limit.left() <= 0 {
-			return nil, lease{}, fmt.Errorf("%w: Cassandra does not decide the claim within %v", framework.ErrUnavailable, e.tuning.unknownLimit)
+			return nil, lease{}, fmt.Errorf("%w: Cassandra does not decide the claim within %v",
+				framework.ErrUnavailable, e.tuning.unknownLimit)
 		}
 		if cause := e.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
 			return nil, lease{}, cause
@@ -165,6 +175,7 @@ func (c *claim) redo(ctx context.Context, row *ledgerRow, l lease) error {
 			return nil
 		}
 	}
+	// Marked, now or by the former owner: nobody will read the content any more.
 	if staged != nil {
 		c.settler.discard(*staged)
 	}
@@ -196,7 +207,8 @@ func (c *claim) blobFault(ctx context.Context, row *ledgerRow, fault error) erro
 	if now != nil && now.claim != c.token {
 		return errDuel
 	}
-	return fmt.Errorf("save %d is committed, up to offset %d, but its content cannot be read: %w", row.seq, row.position.Offset, fault)
+	return fmt.Errorf("save %d is committed, up to offset %d, but its content cannot be read: %w",
+		row.seq, row.position.Offset, fault)
 }
 
 // sweep removes, in the background, stage rows that nothing can refer to any

@@ -72,7 +72,9 @@ func (e *engine) checkClock(ctx context.Context, highTS int64) error {
 	if ahead <= e.tuning.aheadLimit {
 		return nil
 	}
-	return fmt.Errorf("%w: the lane's last timestamp is %v ahead of this host's clock (limit %v): the clock of this host or of an earlier owner's is wrong; set the clocks right", framework.ErrUnavailable, ahead.Round(time.Second), e.tuning.aheadLimit)
+	return fmt.Errorf("%w: the lane's last timestamp is %v ahead of this host's clock (limit %v): "+
+		"the clock of this host or of an earlier owner's is wrong; set the clocks right",
+		framework.ErrUnavailable, ahead.Round(time.Second), e.tuning.aheadLimit)
 }
 
 // clockGuard notices when this host's clock was set while we ran, and then

@@ -134,9 +134,11 @@ func (s *cqlStore) writeChunk(ctx context.Context, key stageKey, n int, data []b
 func (s *cqlStore) readChunks(ctx context.Context, key stageKey) (map[int][]byte, error) {
 	q, cancel := s.query(ctx, "SELECT chunk, data FROM "+s.table(stageTable)+stageKeyCondition, key.args()...)
 	defer cancel()
+	// Pages, so that no answer is as large as a whole save.
 	iter := q.PageSize(stagePage).Iter()
 	chunks := map[int][]byte{}
 	var n int
+	// The driver fills the slice it is given: a fresh one per row, kept by us.
 	for data := []byte(nil); iter.Scan(&n, &data); data = nil {
 		chunks[n] = data
 	}
@@ -161,6 +163,8 @@ func (s *cqlStore) deleteChunks(ctx context.Context, key stageKey) error {
 func (s *cqlStore) apply(ctx context.Context, group []mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	// Each statement has a timestamp of its own; one for the batch would make two
+	// writes of one row equal. The driver routes by the first statement's key.
 	b := s.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx).RetryPolicy(nil).DefaultTimestamp(false)
 	b.SetConsistency(s.consistency.quorum())
 	b.Entries = entries(group, s.now())
@@ -178,6 +182,7 @@ func (s *cqlStore) readState(ctx context.Context, b stateBucket, keys [][]byte) 
 	iter := q.Iter()
 	values := make(map[string][]byte, len(keys))
 	var key []byte
+	// The driver fills the slice it is given: a fresh one per row, kept by us.
 	for v := []byte(nil); iter.Scan(&key, &v); v = nil {
 		values[string(key)] = notNull(v)
 	}

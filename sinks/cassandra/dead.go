@@ -71,8 +71,8 @@ func optionalBytes(b []byte) Optional[[]byte] {
 }
 
 // DeadLetters returns the dead letters of one partition in offset order, for
-// operators: it reads the whole table of dead letters, at the quorum of the
-// sink's consistency, and holds what it returns in memory.
+// operators: it reads the whole table of dead letters, and holds what it returns
+// in memory.
 func (s *Sink) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
 	ctx, end, err := s.ready(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *cqlStore) deadLetters(ctx context.Context, lane laneKey) ([]framework.D
 	q, cancel := s.query(ctx, "SELECT offset, stage, error, attempts, failed_at, record_time, key, value, headers FROM "+
 		s.table(deadTable)+ledgerKeyCondition+" ALLOW FILTERING", lane.pipeline, lane.topic, lane.partition)
 	defer cancel()
-	iter := q.PageSize(deadPage).Iter()
+	iter := q.Consistency(s.consistency.monitor()).PageSize(deadPage).Iter()
 	var letters []framework.DeadLetter
 	for {
 		// Into nil the driver would read an empty value as nil, like null.

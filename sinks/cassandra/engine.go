@@ -140,6 +140,7 @@ func (e *engine) begin(ctx context.Context) (context.Context, func(), error) {
 	if err := e.enter(); err != nil {
 		return nil, nil, err
 	}
+	// The caller's context and the sink's life, whichever ends first.
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(e.closing, func() { cancel(context.Cause(e.closing)) })
 	return ctx, func() { stop(); cancel(nil); e.running.Done() }, nil
@@ -177,6 +178,7 @@ func (e *engine) retry(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
+		// Waiting mends timeouts and nodes that are down, not a refusal.
 		if refusedForGood(err) {
 			return storeError(err)
 		}

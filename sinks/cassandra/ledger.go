@@ -77,7 +77,8 @@ func (r *ledgerRow) progress() framework.Progress {
 func (r *ledgerRow) check() error {
 	switch {
 	case r.format > ledgerFormat:
-		return fmt.Errorf("%w: ledger format %d was written by a newer version of the program, this one knows %d", framework.ErrConfig, r.format, ledgerFormat)
+		return fmt.Errorf("%w: ledger format %d was written by a newer version of the program, this one knows %d",
+			framework.ErrConfig, r.format, ledgerFormat)
 	case r.format != ledgerFormat:
 		return fmt.Errorf("%w: ledger format %d", framework.ErrCorrupt, r.format)
 	case r.epoch < 1 || r.seq < 0 || r.applied < 0 || r.applied > r.seq:
@@ -205,7 +206,8 @@ func invalid(err error) bool {
 // as long as it is allowed to.
 func storeError(err error) error {
 	if refusedForGood(err) {
-		return fmt.Errorf("%w: Cassandra refuses a statement of the sink: %w; check the permissions, and that the sink's tables are as Migrate makes them", framework.ErrConfig, err)
+		return fmt.Errorf("%w: Cassandra refuses a statement of the sink: %w; "+
+			"check the permissions, and that the sink's tables are as Migrate makes them", framework.ErrConfig, err)
 	}
 	return fmt.Errorf("%w: Cassandra: %w", framework.ErrUnavailable, err)
 }

@@ -40,9 +40,10 @@ func (s *Sink) Positions(ctx context.Context, pipeline string) ([]framework.Stor
 }
 
 func (s *cqlStore) positions(ctx context.Context) ([]framework.StoredPosition, error) {
-	q, cancel := s.query(ctx, "SELECT pipeline, topic, partition, owner, seq, applied, next_offset, leader_epoch, topic_id, lane, saved_at FROM "+s.table(ledgerTable))
+	q, cancel := s.query(ctx, "SELECT pipeline, topic, partition, owner, seq, applied, next_offset, leader_epoch, topic_id, "+
+		"lane, saved_at FROM "+s.table(ledgerTable))
 	defer cancel()
-	iter := q.Iter()
+	iter := q.Consistency(s.consistency.monitor()).Iter()
 	var all []framework.StoredPosition
 	for {
 		var p framework.StoredPosition

@@ -397,6 +397,9 @@ func TestChunksThatTheServerRefusesAreDividedUnderANewNumber(t *testing.T) {
 		}
 		err := c.Save(t.Context(), unitBatch(40, 41, 80<<10))
 		wantUnitError(t, err, framework.NotSaved, false, framework.ErrTooLarge)
+		if errors.Is(err, framework.ErrConfig) {
+			t.Errorf("a batch that is too large is called a fault of the configuration: %v", err)
+		}
 		mustSaveUnit(t, c, unitBatch(40, 60, 10<<10))
 		time.Sleep(2 * time.Second)
 		if s.staged() != 0 {

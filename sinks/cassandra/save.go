@@ -56,19 +56,23 @@ func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
 		return c.failed(b, framework.NotSaved, false, context.Cause(ctx))
 	}
 
-	// From here on the statements are no longer cut short by ctx, but by a grace.
+	// From here on the batch may become durable at any moment, even after a cancel.
+	// So a cancel only shortens the search for the truth: to a grace.
 	work, done := c.grace(ctx)
 	defer done()
 	s.statement = c.commitStatement(s)
 	lease, v := c.commit(work, s)
 	if v != nil {
 		if v.spent {
+			// Stage rows stay: the commit may refer to them yet.
 			c.spend(v.err)
 		} else {
 			c.abandon(s)
 		}
 		return c.failed(b, v.outcome, v.spent, v.err)
 	}
+	// Nil promises that all of it can be read, and the next save may only replace
+	// this one in the ledger when nothing of it is missing from the tables.
 	if err := c.apply(work, s.mutations, lease); err != nil {
 		err = fmt.Errorf("%w: %w", framework.ErrNotApplied, err)
 		c.spend(err)
@@ -91,6 +95,8 @@ func (c *claim) prepare(ctx context.Context, b *framework.Batch[Write]) (*save, 
 	if err != nil {
 		return nil, err
 	}
+	// Above everything the lane has ever written, even by owners with other clocks:
+	// then a late write of theirs loses against ours, and never the reverse.
 	s := &save{from: b.From, to: b.To, writes: writes, base: max(c.clock.micros(), c.highTS+1)}
 	if s.blob, s.mutations, err = encodeBlob(writes, s.base, c.tables, c.blobLimits()); err != nil {
 		return nil, err
@@ -99,7 +105,8 @@ func (c *claim) prepare(ctx context.Context, b *framework.Batch[Write]) (*save, 
 	return s, nil
 }
 
-// nextSeq returns a save number that was never used under this claim.
+// nextSeq returns a save number that was never used under this claim. A number is
+// not used again even for a batch that certainly failed: its chunks may be there.
 func (c *claim) nextSeq() int64 {
 	c.used++
 	return c.used
@@ -115,7 +122,8 @@ func (c *claim) checkBatch(b *framework.Batch[Write]) error {
 		// Only a save that does nothing else may set the position back.
 		return fmt.Errorf("%w: it goes back from offset %d to %d", framework.ErrRefused, from, to)
 	case len(b.To.Lane) > laneDataBytes:
-		return fmt.Errorf("%w: the lane's own data has %d bytes, at most %d are possible", framework.ErrTooLarge, len(b.To.Lane), laneDataBytes)
+		return fmt.Errorf("%w: the lane's own data has %d bytes, at most %d are possible",
+			framework.ErrTooLarge, len(b.To.Lane), laneDataBytes)
 	}
 	return nil
 }
@@ -162,27 +170,32 @@ func checkWrite(w *Write, limit int) error {
 // commitStatement is the statement that is the whole commit: with it the batch
 // and its position are durable as one, or not at all.
 func (c *claim) commitStatement(s *save) conditional {
-	set := []setting{
-		{colSeq, s.seq}, {colApplied, c.seq},
-		{colNextOffset, s.to.Position.Offset}, {colLeaderEpoch, s.to.Position.LeaderEpoch},
-		{colTopicID, gocql.UUID(s.to.Position.TopicID)},
-		{colSaveClaim, c.token}, {colChunks, 0}, {colBytes, s.blob.bytes}, {colSum, s.blob.sum},
-		{colLane, notNull(s.to.Lane)}, {colSavedAt, c.clock.now()},
-	}
-	switch {
-	case len(s.writes) == 0: // nothing to apply
-		set[1].value = s.seq
-	case s.staged:
-		set[6].value = len(s.blob.chunks)
-		set = append(set, setting{colHighTS, s.high()})
-	default:
-		set = append(set, setting{colHighTS, s.high()}, setting{colBody, s.blob.chunks[0]})
-	}
-	return conditional{
+	st := conditional{
 		lane: c.lane,
-		set:  set,
+		set: []setting{
+			{colSeq, s.seq}, {colSaveClaim, c.token}, {colSavedAt, c.clock.now()},
+			{colNextOffset, s.to.Position.Offset}, {colLeaderEpoch, s.to.Position.LeaderEpoch},
+			{colTopicID, gocql.UUID(s.to.Position.TopicID)}, {colLane, notNull(s.to.Lane)},
+			{colBytes, s.blob.bytes}, {colSum, s.blob.sum},
+		},
+		// The number says that nothing was saved since, the offset that nobody
+		// moved the position by hand; each alone has been fooled.
 		when: []setting{{colClaim, c.token}, {colSeq, c.seq}, {colNextOffset, s.from.Position.Offset}},
 	}
+	// Columns that a form of the save does not need are left out: null would
+	// cost a tombstone. What they still hold of an earlier save means nothing.
+	applied, chunks := c.seq, 0
+	switch {
+	case len(s.writes) == 0:
+		applied = s.seq // there is nothing to apply
+	case s.staged:
+		chunks = len(s.blob.chunks)
+		st.set = append(st.set, setting{colHighTS, s.high()})
+	default:
+		st.set = append(st.set, setting{colHighTS, s.high()}, setting{colBody, s.blob.chunks[0]})
+	}
+	st.set = append(st.set, setting{colApplied, applied}, setting{colChunks, chunks})
+	return st
 }
 
 // commit sends the statement and finds out what became of it: it returns the lease

@@ -42,6 +42,7 @@ func (s *settler) saved(seq int64, staged *stageKey) {
 	if s.staged != nil {
 		s.discardLocked(*s.staged)
 	}
+	// Not the new ones: until the mark is there a claim would have to read them.
 	s.seq, s.staged, s.due = seq, staged, time.Now().Add(s.c.tuning.idleMark)
 	s.start()
 }
@@ -85,6 +86,8 @@ func (s *settler) run(done chan struct{}) {
 	defer s.c.running.Done()
 	defer close(done)
 	for s.ctx.Err() == nil {
+		// Each round: clean up, then wait for the lane to be idle. A save that comes
+		// meanwhile moves the time; the goroutine sleeps through it and looks again.
 		s.removeGarbage(s.ctx)
 		wait, seq, more := s.next()
 		if !more {
@@ -179,6 +182,7 @@ func (s *settler) wait() {
 // applied, or the claim is spent, there is nothing to give up: the next claim
 // does what is left to do.
 func (c *claim) Release(ctx context.Context) error {
+	// First, so that its statements cannot come after the release.
 	c.settler.stop()
 	c.settler.wait()
 	if !c.release() {

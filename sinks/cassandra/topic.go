@@ -40,7 +40,7 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 		return framework.TopicStart{}, err
 	}
 	defer end()
-	if err := errors.Join(validateName("pipeline", pipeline), validateName("topic", topic)); err != nil {
+	if err := (laneKey{pipeline: pipeline, topic: topic}).validate(); err != nil {
 		return framework.TopicStart{}, err
 	}
 	var stored *topicRow
@@ -48,6 +48,8 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 		if stored, err = s.cql.readTopic(ctx, pipeline, topic); err != nil || stored != nil {
 			return err
 		}
+		// The answer is not believed: another process may have been faster, and
+		// then its starts count, not ours.
 		row := topicRow{start: propose, scope: s.cql.consistency.String()}
 		if err := s.cql.insertTopic(ctx, pipeline, topic, row); err != nil {
 			return err
@@ -61,8 +63,8 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 		return framework.TopicStart{}, fmt.Errorf("pipeline %q: topic %s: %w", pipeline, topic, err)
 	}
 	if scope := s.cql.consistency.String(); stored.scope != scope {
-		return framework.TopicStart{}, fmt.Errorf("pipeline %q: topic %s: %w: Config.Consistency is %s, but the pipeline began with %s; every process must use the same one",
-			pipeline, topic, framework.ErrConfig, scope, stored.scope)
+		return framework.TopicStart{}, fmt.Errorf("pipeline %q: topic %s: %w: Config.Consistency is %s, but the pipeline began with %s; "+
+			"every process must use the same one", pipeline, topic, framework.ErrConfig, scope, stored.scope)
 	}
 	return stored.start, nil
 }
@@ -75,7 +77,8 @@ type topicRow struct {
 
 // readTopic reads at SERIAL, and returns nil when there is no row.
 func (s *cqlStore) readTopic(ctx context.Context, pipeline, topic string) (*topicRow, error) {
-	q, cancel := s.query(ctx, "SELECT cluster_id, topic_id, scope, starts FROM "+s.table(pipelinesTable)+" WHERE pipeline = ? AND topic = ?", pipeline, topic)
+	q, cancel := s.query(ctx, "SELECT cluster_id, topic_id, scope, starts FROM "+s.table(pipelinesTable)+
+		" WHERE pipeline = ? AND topic = ?", pipeline, topic)
 	defer cancel()
 	var row topicRow
 	var id gocql.UUID
@@ -92,7 +95,8 @@ func (s *cqlStore) readTopic(ctx context.Context, pipeline, topic string) (*topi
 
 // insertTopic inserts the row unless there is one.
 func (s *cqlStore) insertTopic(ctx context.Context, pipeline, topic string, row topicRow) error {
-	q, cancel := s.query(ctx, "INSERT INTO "+s.table(pipelinesTable)+" (pipeline, topic, cluster_id, topic_id, scope, starts) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS",
+	q, cancel := s.query(ctx, "INSERT INTO "+s.table(pipelinesTable)+
+		" (pipeline, topic, cluster_id, topic_id, scope, starts) VALUES (?, ?, ?, ?, ?, ?) IF NOT EXISTS",
 		pipeline, topic, row.start.ClusterID, gocql.UUID(row.start.TopicID), row.scope, row.start.Starts)
 	defer cancel()
 	if _, err := q.SerialConsistency(s.consistency.serial()).MapScanCAS(map[string]any{}); err != nil {

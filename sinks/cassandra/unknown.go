@@ -36,6 +36,8 @@ func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, 
 			if state == saved {
 				return c.leaseFrom(sent), nil
 			}
+			// Not yet. From the second attempt on "not applied" proves nothing, and a
+			// definite refusal says nothing of the attempts before it.
 			refused, sent = false, c.clock.now()
 			var applied bool
 			if applied, err = c.store.execute(ctx, s.statement); applied {
@@ -74,6 +76,8 @@ func (c *claim) judge(row *ledgerRow, s *save, refused bool) (ledgerState, *verd
 	if row == nil {
 		return 0, c.corrupt(refused, "the ledger row is gone")
 	}
+	// The sum is compared since the number alone is not proof: a row that was made
+	// again by hand can have any number.
 	ours := row.seq == s.seq && row.saveClaim == c.token && bytes.Equal(row.sum, s.blob.sum)
 	switch mine, before := row.claim == c.token, row.seq == c.seq; {
 	case mine && ours:
@@ -100,7 +104,8 @@ func (c *claim) corrupt(refused bool, what string) *verdict {
 	if refused {
 		o = framework.NotSaved
 	}
-	return &verdict{o, true, fmt.Errorf("%w: %s although nobody else has claimed the partition: the ledger was changed from outside", framework.ErrCorrupt, what)}
+	return &verdict{o, true, fmt.Errorf("%w: %s although nobody else has claimed the partition: the ledger was changed from outside",
+		framework.ErrCorrupt, what)}
 }
 
 func (c *claim) fenced(o framework.Outcome, row *ledgerRow, s *save) *verdict {
