@@ -63,6 +63,8 @@ func TestRetentionThatOvertakesAPartitionFailsItAlone(t *testing.T) {
 	lanes.waitNext(l, 100)
 	lanes.waitStarted(other)
 	l.p.Pause()
+	b.produce(topic, 1, 0, 1)
+	lanes.waitNext(other, 1) // from here on the pause is in effect
 	b.produce(topic, 0, 100, 200)
 	if err := c.DeleteRecords(topic, 0, 150); err != nil {
 		t.Fatal(err)
@@ -183,6 +185,38 @@ func TestATruncatedLogFailsThePartition(t *testing.T) {
 			t.Fatalf("delivered %v: the client moved by itself", got)
 		}
 	}
+}
+
+// The client ignores a seek to where it believes it is, even if it has moved
+// back since. What it then reads from below is not delivered.
+func TestAfterAFailureTheSamePositionCanBeStartedAgain(t *testing.T) {
+	topic := unique("again")
+	c, b := fake(t, topic, 1, kfake.NumBrokers(2))
+	b.produce(topic, 0, 0, 10)
+	lanes := newRecorder(t)
+	at := offsetstore.Position{Offset: 10, LeaderEpoch: 0}
+	lanes.start = func(offsetstore.TopicPartition) offsetstore.Position { return at }
+	run(t, b.config(unique("group"), topic), lanes)
+	l := lanes.lane(topic, 0)
+	lanes.waitStarted(l)
+	var honest atomic.Bool
+	c.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if honest.Load() {
+			return nil, nil, false
+		}
+		return cutAt(kreq.(*kmsg.OffsetForLeaderEpochRequest), 4), nil, true
+	})
+	if err := c.MoveTopicPartition(topic, 0, 1-c.LeaderFor(topic, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b.cl.ForceMetadataRefresh()
+	lanes.wait("the failure", func() bool { return l.failed != nil })
+	honest.Store(true)
+	lanes.begin(l, at)
+	b.produce(topic, 0, 10, 20)
+	lanes.waitNext(l, 20)
+	lanes.requireOffsets(l, sequence(10, 20))
 }
 
 // cutAt answers that every epoch ended at offset.

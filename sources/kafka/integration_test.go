@@ -101,14 +101,16 @@ func TestRealKafkaRefusesPositionsOutsideTheLog(t *testing.T) {
 
 func TestRealKafkaRetentionFailsARunningPartition(t *testing.T) {
 	topic := unique("real-retention")
-	b := realKafka(t, topic, 1)
+	b := realKafka(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
 	lanes := newRecorder(t)
 	lanes.start = from(0)
 	run(t, b.realConfig(unique("group"), topic), lanes)
-	l := lanes.lane(topic, 0)
+	l, other := lanes.lane(topic, 0), lanes.lane(topic, 1)
 	lanes.waitNext(l, 10)
 	l.p.Pause()
+	b.produce(topic, 1, 0, 1)
+	lanes.waitNext(other, 1) // from here on the pause is in effect
 	b.produce(topic, 0, 10, 100)
 	b.deleteRecords(topic, 0, 60)
 	l.p.Resume()

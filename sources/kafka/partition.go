@@ -63,14 +63,13 @@ func (p *partition) Pause() {
 	p.apply()
 }
 
-// Resume implements framework.Partition. It does nothing before Start.
+// Resume implements framework.Partition. It means nothing before Start, which
+// pauses.
 func (p *partition) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.started {
-		p.paused = false
-		p.apply()
-	}
+	p.paused = false
+	p.apply()
 }
 
 // apply tells the client whether to fetch the partition. The caller holds mu. A

@@ -207,43 +207,32 @@ func (r *run) failSeeks() {
 }
 
 // seekAll sets the positions in one step, since each step makes the client drop
-// what it has buffered, of all partitions.
+// what it has buffered, of all partitions. The client ignores a seek to where it
+// has read to; should it have moved back from there, admit notices.
 func (r *run) seekAll(seeks []*seek) {
 	if len(seeks) == 0 {
 		return
 	}
-	aside := make(map[string]map[int32]kgo.EpochOffset)
 	to := make(map[string]map[int32]kgo.EpochOffset)
 	for _, s := range seeks {
-		if s.p.again() {
-			put(aside, s.p.tp, kgo.EpochOffset{Epoch: -1, Offset: s.to.Offset + 1})
+		s.p.stop()
+		if to[s.p.tp.Topic] == nil {
+			to[s.p.tp.Topic] = make(map[int32]kgo.EpochOffset)
 		}
-		put(to, s.p.tp, kgo.EpochOffset{Epoch: s.to.LeaderEpoch, Offset: s.to.Offset})
+		to[s.p.tp.Topic][s.p.tp.Partition] = kgo.EpochOffset{Epoch: s.to.LeaderEpoch, Offset: s.to.Offset}
 	}
-	// The client ignores a seek to where it believes it is. Its belief follows
-	// what was polled, not what it skipped or moved to, so a partition that has
-	// been read is first moved elsewhere; it is paused and reads nothing there.
-	r.cl.SetOffsets(aside)
 	r.cl.SetOffsets(to)
 	for _, s := range seeks {
 		s.done <- s.p.moved(s)
 	}
 }
 
-func put(m map[string]map[int32]kgo.EpochOffset, tp offsetstore.TopicPartition, o kgo.EpochOffset) {
-	if m[tp.Topic] == nil {
-		m[tp.Topic] = make(map[int32]kgo.EpochOffset)
-	}
-	m[tp.Topic][tp.Partition] = o
-}
-
-// again pauses the partition for a seek and reports whether one came before.
-func (p *partition) again() bool {
+// stop ends delivery until the next position is set.
+func (p *partition) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.started = false
 	p.apply()
-	return p.seeks > 0
 }
 
 // moved notes that the client stands at s.to.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -158,6 +159,31 @@ func TestStartRefusesPositionsThatTheLogDoesNotHold(t *testing.T) {
 		if !errors.Is(err, framework.ErrTopicRecreated) && (position.LogStart != 5 || position.LogEnd != 20) {
 			t.Errorf("a position %s: log %d..%d, want 5..20", test.name, position.LogStart, position.LogEnd)
 		}
+	}
+}
+
+// What is remembered of a topic for a moment must not blur the diagnosis.
+func TestATopicMadeAgainAMomentAgoIsNotTakenForATruncatedOne(t *testing.T) {
+	topic := unique("moment")
+	c, b := fake(t, topic, 1)
+	b.produce(topic, 0, 0, 10)
+	lanes := newRecorder(t)
+	cfg := b.config(unique("group"), topic)
+	cfg.MetadataMaxAge = time.Hour
+	run(t, cfg, lanes)
+	p := lanes.lane(topic, 0).p
+	old := offsetstore.Position{Offset: 5, LeaderEpoch: -1, TopicID: offsetstore.TopicID(c.TopicInfo(topic).TopicID)}
+	if err := p.Start(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateTopic(topic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(t.Context(), old); !errors.Is(err, framework.ErrTopicRecreated) {
+		t.Errorf("got %v, want %v", err, framework.ErrTopicRecreated)
 	}
 }
 
@@ -362,13 +388,14 @@ func TestLatestStandsBeforeAnOpenTransaction(t *testing.T) {
 
 func TestTheGroupsOffsetNeverDecidesTheStart(t *testing.T) {
 	topic, group := unique("mirror"), unique("group")
-	_, b := fake(t, topic, 1)
+	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 100)
 	var offsets kadm.Offsets
 	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: 50, LeaderEpoch: 0})
 	if err := b.adm.CommitAllOffsets(t.Context(), group, offsets); err != nil {
 		t.Fatal(err)
 	}
+	lookups := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetForLeaderEpoch}, Topic: topic, Count: -1, Observe: true})
 	lanes := newRecorder(t)
 	lanes.start = from(10)
 	cfg := b.config(group, topic)
@@ -379,6 +406,9 @@ func TestTheGroupsOffsetNeverDecidesTheStart(t *testing.T) {
 	lanes.waitNext(l, 100)
 	lanes.requireOffsets(l, sequence(10, 100))
 	r.end()
+	if n := lookups.Hits(); n != 0 {
+		t.Errorf("the client checked the group's offset against the log (%d requests); what it would report is about no position of ours", n)
+	}
 
 	lines := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "starting at") })
 	if len(lines) != 1 || !strings.Contains(lines[0], "position=10") || !strings.Contains(lines[0], "group_offset=50") || !strings.Contains(lines[0], "level=INFO") {
