@@ -65,6 +65,9 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		return nil, context.Cause(ctx)
 	}
 	defer e.claiming.Release(1)
+	if err := e.verifyTables(ctx); err != nil {
+		return nil, err
+	}
 	// Who owns it now? At SERIAL, so that a claim that is just being decided is
 	// either seen or will fail ours.
 	old, err := e.readLedger(ctx, lane)

@@ -95,6 +95,7 @@ type engine struct {
 	guard  clockGuard
 	tuning tuning
 	token  func() (gocql.UUID, error)
+	verify func(context.Context) error // that the tables are the ones that were checked; nil: never
 	owner  string
 	log    *slog.Logger
 
@@ -193,6 +194,13 @@ func (e *engine) retry(ctx context.Context, f func() error) error {
 			return fmt.Errorf("%w (%w)", cause, err)
 		}
 	}
+}
+
+func (e *engine) verifyTables(ctx context.Context) error {
+	if e.verify == nil {
+		return nil
+	}
+	return e.verify(ctx)
 }
 
 func (e *engine) unknownLimit() lease {

@@ -518,3 +518,35 @@ func TestLostAnswersAreResolvedToExactlyOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestTableThatWasMadeAgainIsNotWrittenTo(t *testing.T) {
+	b := newBed(t)
+	s, hook := b.open()
+	c := b.claim(s)
+	mustSave(t, c, logBatch(0, 2, "v"))
+	// One save is committed, and not applied before the table is made again.
+	hook.applyHook = noAnswer
+	ctx, cancel := context.WithCancel(t.Context())
+	hook.beforeExecute = func(conditional) { cancel() }
+	wantSaveError(t, c.Save(ctx, logBatch(2, 4, "v")), framework.Saved, true, framework.ErrNotApplied)
+	idle, _ := b.open()
+	other, err := idle.Claim(t.Context(), "p", offsetstore.TopicPartition{Topic: "in", Partition: 1}, offsetstore.At(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, cql := range []string{"DROP TABLE log_rows", logRowsSchema} {
+		if err := b.session.Query(cql).Exec(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle.checkMu.Lock()
+	idle.verified = time.Time{} // as if it was long ago
+	idle.checkMu.Unlock()
+	wantSaveError(t, other.Save(t.Context(), logBatch(0, 2, "v")), framework.NotSaved, false, framework.ErrConfig, "log_rows")
+	next, _ := b.open() // it knows the new table, and the save the old one
+	if _, err := next.Claim(t.Context(), "p", in0, offsetstore.At(0)); !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), "log_rows") {
+		t.Errorf("Claim returned %v, want ErrConfig that names the table", err)
+	}
+	b.wantRows(0, "")
+}

@@ -91,6 +91,9 @@ func (c *claim) prepare(ctx context.Context, b *framework.Batch[Write]) (*save, 
 	if err := c.checkClock(ctx, c.highTS); err != nil {
 		return nil, err
 	}
+	if err := c.verifyTables(ctx); err != nil {
+		return nil, err
+	}
 	writes, err := c.batchWrites(b)
 	if err != nil {
 		return nil, err

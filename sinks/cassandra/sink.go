@@ -66,6 +66,7 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 		catalog: newCatalog(session, &cfg),
 	}
 	s.engine = newEngine(s.cql, s.catalog, c, tu.fit(facts), owner(), cfg.Logger)
+	s.engine.verify = s.verify
 	s.guard.compare = func(ctx context.Context) error { return checkClocks(ctx, session, &s.cfg) }
 	s.guard.opened = c.now() // and compared by the preflight
 	if err := s.check(ctx); err != nil && !errors.Is(err, errNotMigrated) {
@@ -112,25 +113,35 @@ func (s *Sink) check(ctx context.Context) error {
 	if err := s.catalog.check(ctx, targets...); err != nil {
 		return err
 	}
+	if err := canary(ctx, s.session, &s.cfg); err != nil {
+		return err
+	}
 	s.checked, s.verified = true, time.Now()
 	return nil
 }
 
-// verifyInterval is how long a check of the tables is good for, so that many
-// claims at once share one.
+// verifyInterval is how long a check of the tables is good for. All lanes share it.
 const verifyInterval = 10 * time.Second
 
-// verify notices tables that were dropped and made again since they were checked.
+// verify notices tables that were dropped and made again since they were checked:
+// the driver would go on writing to them without a word. It does not wait where
+// another lane is at it, nor fail where the schema cannot be read: then nothing
+// else works either, and says so better.
 func (s *Sink) verify(ctx context.Context) error {
-	s.checkMu.Lock()
+	if !s.checkMu.TryLock() {
+		return nil
+	}
 	defer s.checkMu.Unlock()
 	if time.Since(s.verified) < verifyInterval {
 		return nil
 	}
-	if err := s.catalog.verify(ctx); err != nil {
+	err := s.catalog.verify(ctx)
+	if err == nil {
+		s.verified = time.Now()
+	}
+	if errors.Is(err, framework.ErrConfig) {
 		return err
 	}
-	s.verified = time.Now()
 	return nil
 }
 
@@ -160,8 +171,12 @@ func (s *Sink) Check(w Write) (int, error) {
 	if err := w.check(s.tuning.writeBytes); err != nil {
 		return 0, err
 	}
-	if _, ok := s.catalog.bound(w.target); !ok {
+	b, ok := s.catalog.bound(w.target)
+	if !ok {
 		return 0, fmt.Errorf("%w: table %q is not among Config.Tables", framework.ErrConfig, w.target.name)
+	}
+	if err := b.checkIndexed(w.row); err != nil {
+		return 0, err
 	}
 	return w.size(), nil
 }
@@ -180,9 +195,6 @@ func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicP
 	}
 	if start.Offset < 0 {
 		return nil, fmt.Errorf("%s: %w: the start offset %d is negative", lane, framework.ErrConfig, start.Offset)
-	}
-	if err := s.verify(ctx); err != nil {
-		return nil, fmt.Errorf("%s: claim: %w", lane, err)
 	}
 	c, err := s.claimLane(ctx, lane, start)
 	if err != nil {
