@@ -22,15 +22,15 @@ func (r *run) newClient() (*kgo.Client, error) {
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.WithLogger(r.log),
-		kgo.WithHooks(&r.conns),
+		kgo.WithHooks(&r.conns, &r.fetch),
 		kgo.DisableClientMetrics(),
 		kgo.MetadataMaxAge(c.MetadataMaxAge),
 		kgo.MetadataMinAge(min(time.Second, c.MetadataMaxAge)),
 		kgo.RetryTimeoutFn(c.retryTimeout),
 
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxBytes(c.FetchMaxBytes),
-		kgo.FetchMaxPartitionBytes(c.FetchMaxPartitionBytes),
+		kgo.FetchMaxBytes(r.fetch.of(c.FetchMaxBytes)),
+		kgo.FetchMaxPartitionBytes(r.fetch.of(c.FetchMaxPartitionBytes)),
 		kgo.FetchMaxWait(c.FetchMaxWait),
 		// The client must never choose a position: an offset out of range is
 		// reported to us instead of being "reset".

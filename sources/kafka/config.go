@@ -62,13 +62,14 @@ type Config struct {
 	// to the group. Defaults to 1 s.
 	MirrorInterval time.Duration
 
-	// FetchMaxBytes bounds the answer to one fetch from one broker, in bytes as
-	// stored (compressed). The client holds at most one or two such answers a
-	// broker, and up to eight times as much once unpacked into records. A single
-	// record batch above the bound still arrives, alone. Defaults to 4 MiB.
+	// FetchMaxBytes bounds what the answer to one fetch from one broker takes in
+	// memory, in bytes, unpacked and with about 200 bytes a record beside its
+	// own. How much the records grow by that is measured, and less is asked for
+	// accordingly. The client holds up to two such answers a broker. A single
+	// record batch above the bound still arrives, alone. Defaults to 12 MiB.
 	FetchMaxBytes int32
-	// FetchMaxPartitionBytes bounds the share of one partition in a fetch, in
-	// bytes as stored. Defaults to 1 MiB.
+	// FetchMaxPartitionBytes bounds the share of one partition in a fetch, counted
+	// alike. Defaults to 3 MiB.
 	FetchMaxPartitionBytes int32
 	// FetchMaxWait is how long a broker may hold a fetch while there is nothing
 	// to send. A partition that is resumed while all others are idle waits up to
@@ -92,8 +93,8 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.TopicWait, 2*time.Second)
 	setDefault(&c.MetadataMaxAge, 30*time.Second)
 	setDefault(&c.MirrorInterval, time.Second)
-	setDefault(&c.FetchMaxBytes, 4<<20)
-	setDefault(&c.FetchMaxPartitionBytes, 1<<20)
+	setDefault(&c.FetchMaxBytes, 12<<20)
+	setDefault(&c.FetchMaxPartitionBytes, 3<<20)
 	setDefault(&c.FetchMaxWait, 250*time.Millisecond)
 	if c.Logger == nil {
 		c.Logger = slog.Default()

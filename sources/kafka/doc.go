@@ -39,8 +39,8 @@
 //
 // # Memory
 //
-// The client holds at most about two answers of [Config].FetchMaxBytes a broker.
-// Of a paused partition nothing is kept: what was read ahead is dropped and
+// The client holds at most about two answers of [Config].FetchMaxBytes a broker,
+// however well the records are compressed. Of a paused partition nothing is kept: what was read ahead is dropped and
 // fetched again. Records are copied out of the client's buffers, so that a lane
 // keeps alive what it holds and no more.
 //

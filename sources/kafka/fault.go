@@ -135,3 +135,14 @@ func (p *partition) failed(err error) {
 		p.run.lanes.Failed(p, err)
 	}
 }
+
+var errMovedBack = errors.New("the client delivered records from before the position")
+
+// maxStrikes is how many times a record that cannot be decoded is fetched again
+// before the partition fails.
+const maxStrikes = 4
+
+// retryDelay grows from 100 ms to 5 s.
+func retryDelay(strikes int) time.Duration {
+	return min(100*time.Millisecond<<min(strikes, 10), 5*time.Second)
+}

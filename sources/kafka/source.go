@@ -67,6 +67,7 @@ type run struct {
 	lanes framework.Lanes
 	log   *logger
 	conns connErrors
+	fetch fetchSize
 	cl    *kgo.Client
 
 	ctx    context.Context // ends when polling has ended

@@ -155,18 +155,3 @@ func (r *run) renew(topic string, id offsetstore.TopicID) bool {
 	r.cl.AddConsumeTopics(topic)
 	return true
 }
-
-// seek has the polling goroutine set the position. keep leaves the lane's pause
-// as it is.
-func (p *partition) seek(ctx context.Context, to offsetstore.Position, keep bool) error {
-	s := &seek{p: p, to: to, keep: keep, done: make(chan error, 1)}
-	if err := p.run.request(s); err != nil {
-		return err
-	}
-	select {
-	case err := <-s.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -1,0 +1,122 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lockstep-stream/lockstep/offsetstore"
+)
+
+// seekGap is the least time between two rounds of seeks. Each round makes the
+// client fetch anew, of all partitions; if hundreds of lanes start one after the
+// other, the running ones must not starve.
+const seekGap = 50 * time.Millisecond
+
+// seek is a position to be set by the polling goroutine.
+type seek struct {
+	p    *partition
+	to   offsetstore.Position
+	keep bool // the lane's pause stays as it is (a seek of our own)
+	done chan error
+}
+
+// request queues s and interrupts the poll. It fails if nobody polls any more.
+func (r *run) request(s *seek) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leaving {
+		return s.p.notOwner()
+	}
+	r.seeks = append(r.seeks, s)
+	r.wake()
+	return nil
+}
+
+// dueSeeks takes the seeks that are due, and says how long a poll may last until
+// others are. The caller holds mu.
+func (r *run) dueSeeks() ([]*seek, time.Duration) {
+	if len(r.seeks) == 0 {
+		return nil, time.Hour
+	}
+	if wait := time.Until(r.lastSeek.Add(seekGap)); wait > 0 {
+		return nil, wait
+	}
+	due := r.seeks
+	r.seeks, r.lastSeek = nil, time.Now()
+	return due, time.Hour
+}
+
+// failSeeks answers the seeks that nobody will carry out. The caller holds mu.
+func (r *run) failSeeks() {
+	for _, s := range r.seeks {
+		s.done <- s.p.notOwner()
+	}
+	r.seeks = nil
+}
+
+// seekAll sets the positions in one step, since each step makes the client drop
+// what it has buffered, of all partitions. The client ignores a seek to where it
+// has read to; should it have moved back from there, admit notices.
+func (r *run) seekAll(seeks []*seek) {
+	if len(seeks) == 0 {
+		return
+	}
+	to := make(map[string]map[int32]kgo.EpochOffset)
+	for _, s := range seeks {
+		s.p.stop()
+		if to[s.p.tp.Topic] == nil {
+			to[s.p.tp.Topic] = make(map[int32]kgo.EpochOffset)
+		}
+		to[s.p.tp.Topic][s.p.tp.Partition] = kgo.EpochOffset{Epoch: s.to.LeaderEpoch, Offset: s.to.Offset}
+	}
+	r.cl.SetOffsets(to)
+	for _, s := range seeks {
+		s.done <- s.p.moved(s)
+	}
+}
+
+// stop ends delivery until the next position is set.
+func (p *partition) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.started = false
+	p.apply()
+}
+
+// moved notes that the client stands at s.to.
+func (p *partition) moved(s *seek) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return p.notOwner()
+	}
+	p.seeks++
+	p.next = s.to
+	p.started, p.suspended = true, false
+	if !s.keep {
+		p.paused, p.from, p.announce = true, s.to.Offset, true
+		if !p.mirrored {
+			p.mirror = s.to
+		}
+		p.logStart()
+	}
+	p.apply()
+	return nil
+}
+
+// seek has the polling goroutine set the position. keep leaves the lane's pause
+// as it is.
+func (p *partition) seek(ctx context.Context, to offsetstore.Position, keep bool) error {
+	s := &seek{p: p, to: to, keep: keep, done: make(chan error, 1)}
+	if err := p.run.request(s); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
