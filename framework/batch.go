@@ -11,6 +11,7 @@ type batch[W any] struct {
 	Batch[W]
 	records  int
 	bytes    int
+	room     int // bytes that pairs of reductions may take
 	counters Counters
 	marks    marks
 }
@@ -86,8 +87,9 @@ func (l *lane[W]) seal() error {
 // fresh returns an empty batch, in memory used before if there is some.
 func (l *lane[W]) fresh() batch[W] {
 	t := l.tenure
+	room := l.e.laneLimit() / 4
 	if t.spare == nil {
-		return batch[W]{}
+		return batch[W]{room: room}
 	}
 	b := *t.spare
 	t.spare = nil
@@ -96,6 +98,7 @@ func (l *lane[W]) fresh() batch[W] {
 	clear(b.DeadLetters)
 	return batch[W]{
 		Batch: Batch[W]{Writes: b.Writes[:0], State: b.State[:0], DeadLetters: b.DeadLetters[:0]},
+		room:  room,
 		marks: marks{barriers: b.marks.barriers[:0]},
 	}
 }

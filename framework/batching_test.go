@@ -58,6 +58,37 @@ func TestBatchGrowsWhileTheOneBeforeIsBeingSaved(t *testing.T) {
 	})
 }
 
+// A source delivers a backlog in bursts. Between two of them the lane is idle,
+// but not done.
+func TestBatchGrowsOverBurstsOfABacklog(t *testing.T) {
+	rec := func(offset int64) framework.Record { return framework.Record{Offset: offset, Value: []byte("a=1")} }
+	for _, c := range []struct {
+		name    string
+		logEnd  int64
+		batches int
+	}{{"far behind", 100_000, 1}, {"near the end", 110, 10}, {"end unknown", -1, 10}} {
+		t.Run(c.name, func(t *testing.T) {
+			onBed(t, func(b *bed) {
+				events := b.saves()
+				b.log.Create("in", 1)
+				stop := b.start(pipelineOf(t, copyOf))
+				for offset := range int64(10) {
+					b.source.DeliverOf(in0, c.logEnd, rec(offset))
+					time.Sleep(20 * time.Millisecond)
+				}
+				time.Sleep(time.Second)
+				b.wantPosition(in0, 10) // even if nothing more ever comes
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if len(*events) != c.batches {
+					t.Errorf("%d batches, want %d", len(*events), c.batches)
+				}
+			})
+		})
+	}
+}
+
 func TestBatchClosesAtItsLimits(t *testing.T) {
 	long := "a=" + strings.Repeat("x", 98)
 	for _, c := range []struct {
@@ -132,6 +163,25 @@ func TestBatchThatOnlyMovesThePositionIsSavedOnceASecond(t *testing.T) {
 		if c := b.counters(in0); c.Filtered != 100 {
 			t.Errorf("counters %+v", c)
 		}
+	})
+}
+
+// Values that wait to be reduced take memory too: the more lanes, the less each
+// may hold.
+func TestBatchClosesWhenItsValuesTakeTooMuchMemory(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.cfg.BufferBytes = 64 << 10 // 16 KiB for one lane, 4 KiB for its values
+		events := b.saves()
+		for range 2000 {
+			b.log.Produce("in", 0, "a=1")
+		}
+		b.mustRun(pipelineOf(t, sumOf))
+		for _, e := range *events {
+			if e.Records > 4096/24+1 {
+				t.Errorf("a batch of %d records holds more than 4 KiB of values", e.Records)
+			}
+		}
+		b.wantTotals(map[string]int{"a": 2000})
 	})
 }
 

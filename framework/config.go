@@ -17,14 +17,15 @@ type Config struct {
 	// records are waiting. A batch closes at once when none are. Defaults to
 	// 1 s.
 	BatchDelay time.Duration
-	// BatchRecords closes a batch at that many records. Defaults to 100,000.
+	// BatchRecords closes a batch at that many records. Defaults to 200,000.
 	BatchRecords int
 	// BelowLogStart says how to go on when retention has removed records that
 	// were not processed. Defaults to PositionStop.
 	BelowLogStart PositionPolicy
 	// BufferBytes bounds what waits in memory for all partitions together:
-	// records not processed yet and batches not saved yet. Each partition has
-	// an equal part of it, and at most a quarter. Defaults to 64 MiB.
+	// records not processed yet, values not reduced yet, and batches not saved
+	// yet. Each partition has an equal part of it, and at most a quarter.
+	// Defaults to 64 MiB.
 	BufferBytes int
 	// ClaimsAtOnce bounds how many partitions are claimed in parallel. Defaults
 	// to 16.
@@ -66,7 +67,7 @@ const (
 func (c Config) WithDefaults() Config {
 	c.BatchBytes = orDefault(c.BatchBytes, 1<<20)
 	c.BatchDelay = orDefault(c.BatchDelay, time.Second)
-	c.BatchRecords = orDefault(c.BatchRecords, 100_000)
+	c.BatchRecords = orDefault(c.BatchRecords, 200_000)
 	c.BufferBytes = orDefault(c.BufferBytes, 64<<20)
 	c.ClaimsAtOnce = orDefault(c.ClaimsAtOnce, 16)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)

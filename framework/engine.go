@@ -168,9 +168,9 @@ func (e *engine[W]) Assigned(ps []Partition) {
 }
 
 // Records implements Lanes.
-func (e *engine[W]) Records(p Partition, records []Record) {
+func (e *engine[W]) Records(p Partition, records []Record, logEnd int64) {
 	if l := e.lane(p); l != nil && len(records) > 0 {
-		l.inbox.put(newChunk(records))
+		l.inbox.put(newChunk(records, logEnd))
 	}
 }
 

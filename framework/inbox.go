@@ -23,10 +23,17 @@ type inbox struct {
 type chunk struct {
 	records []Record
 	bytes   int
+	behind  bool // much more is in the log
 }
 
-func newChunk(records []Record) chunk {
+// backlog is how far behind the log's end a lane is when it is not worth to
+// save at once what has come so far. Offsets are no count of records, so a few
+// of them (markers of transactions, say) mean nothing.
+const backlog = 1000
+
+func newChunk(records []Record, logEnd int64) chunk {
 	c := chunk{records: records}
+	c.behind = logEnd-records[len(records)-1].Offset > backlog
 	for i := range records {
 		c.bytes += records[i].size()
 	}
@@ -60,10 +67,12 @@ func (q *inbox) take() chunk {
 	return c
 }
 
-func (q *inbox) empty() bool {
+// empty reports whether no records wait, and flowing whether the partition is
+// not paused, so that more can come.
+func (q *inbox) empty() (empty, flowing bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.chunks) == 0
+	return len(q.chunks) == 0, !q.paused
 }
 
 // hold adds to what the lane holds, or gives back when bytes is negative.

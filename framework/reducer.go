@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
@@ -16,8 +17,10 @@ type barrier interface {
 	// mark and rollback bracket a record: rollback takes back what it added.
 	mark() int
 	rollback(mark int)
-	// held estimates what the pairs so far will add to the batch, in bytes.
+	// held estimates what the pairs so far will add to the batch, and memory what
+	// they take until then, in bytes.
 	held() int
+	memory() int
 	// missing returns the touched keys whose totals are not in memory, and
 	// supply delivers them in that order.
 	missing() []StateKey
@@ -122,6 +125,8 @@ func (r *reducer[K, V]) rollback(mark int) {
 }
 
 func (r *reducer[K, V]) held() int { return len(r.groups) * r.perKey }
+
+func (r *reducer[K, V]) memory() int { return len(r.pairs) * int(unsafe.Sizeof(pair[V]{})) }
 
 func (r *reducer[K, V]) missing() []StateKey {
 	r.waiting = r.waiting[:0]

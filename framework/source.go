@@ -38,7 +38,11 @@ type Lanes interface {
 	// slice from then on. There is no limit to how often it is called, but
 	// after [Partition.Pause] calls should cease soon: what is in flight is
 	// accepted, and memory is bounded by pausing only.
-	Records(p Partition, records []Record)
+	//
+	// logEnd is the next offset of the log as the source knew it then, or -1. It
+	// is a hint that more is on its way, which lets batches grow while there is a
+	// backlog; nothing else depends on it.
+	Records(p Partition, records []Record, logEnd int64)
 
 	// Revoked says that these partitions are about to go to another owner. It
 	// returns when their lanes have finished what was in flight and released

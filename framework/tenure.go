@@ -25,6 +25,7 @@ type tenure[W any] struct {
 	call  call
 	chain *builder
 
+	behind  bool     // when head was read, much more was in the log
 	head    chunk    // taken from the inbox; records not processed yet
 	cur     batch[W] // being computed
 	sealed  *batch[W]
@@ -48,6 +49,7 @@ func newTenure[W any](l *lane[W]) *tenure[W] {
 	t.call = call{ctx: l.ctx, pipeline: l.e.pipeline.name, tp: l.tp}
 	t.chain = &builder{call: &t.call, junction: map[any]any{}}
 	connect(t.chain, l.e.pipeline.root, l.output)
+	t.cur.room = l.e.laneLimit() / 4
 	t.timer = time.AfterFunc(time.Hour, func() {
 		t.due.Store(true)
 		l.attend()

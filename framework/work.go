@@ -81,7 +81,11 @@ func (l *lane[W]) nextChunk() bool {
 		l.inbox.hold(-t.head.bytes)
 	}
 	t.head = l.inbox.take()
-	return len(t.head.records) > 0
+	if len(t.head.records) == 0 {
+		return false
+	}
+	t.behind = t.head.behind
+	return true
 }
 
 // full reports whether the batch has reached a limit. One that only moves the
@@ -91,21 +95,24 @@ func (l *lane[W]) full() bool {
 	if c.records >= l.limits.records && !l.positionOnly() {
 		return true
 	}
-	return c.bytes+l.held() >= l.e.cfg.BatchBytes
+	held, memory := l.pairs()
+	return c.bytes+held >= l.e.cfg.BatchBytes || memory >= c.room
 }
 
-// held estimates the bytes that reductions will add when the batch closes.
-func (l *lane[W]) held() int {
-	n := 0
+// pairs returns the bytes that reductions will add when the batch closes, as an
+// estimate, and those that their pairs take until then.
+func (l *lane[W]) pairs() (held, memory int) {
 	for _, b := range l.tenure.chain.barriers {
-		n += b.held()
+		held += b.held()
+		memory += b.memory()
 	}
-	return n
+	return held, memory
 }
 
 func (l *lane[W]) positionOnly() bool {
 	c := &l.tenure.cur
-	return len(c.Writes) == 0 && len(c.DeadLetters) == 0 && l.held() == 0
+	held, _ := l.pairs()
+	return len(c.Writes) == 0 && len(c.DeadLetters) == 0 && held == 0
 }
 
 // ripe reports whether the batch should close now. While a save is in flight it
@@ -124,11 +131,23 @@ func (l *lane[W]) ripe() bool {
 	case l.positionOnly():
 		return l.positionDue()
 	default:
-		return t.due.Load() || l.idle()
+		return t.due.Load() || l.caughtUp()
 	}
 }
 
-func (l *lane[W]) idle() bool { return len(l.tenure.head.records) == 0 && l.inbox.empty() }
+// idle reports whether no records wait.
+func (l *lane[W]) idle() bool {
+	empty, _ := l.inbox.empty()
+	return len(l.tenure.head.records) == 0 && empty
+}
+
+// caughtUp reports whether no records wait and none are known to be on their
+// way. A source that delivers a backlog in bursts leaves the lane idle between
+// two of them; a batch that grows over several costs the sink less.
+func (l *lane[W]) caughtUp() bool {
+	_, flowing := l.inbox.empty()
+	return l.idle() && !(flowing && l.tenure.behind)
+}
 
 // positionDue reports whether a batch that only moves the position may be saved
 // yet, and sees to it that the lane wakes when it may.

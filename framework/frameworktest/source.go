@@ -124,10 +124,15 @@ func (s *Source) Disown(tp offsetstore.TopicPartition) {
 // Deliver hands records over as they are, whatever was asked for. The partition
 // should have been made to wait first, or its own records come between.
 func (s *Source) Deliver(tp offsetstore.TopicPartition, records ...framework.Record) {
+	s.DeliverOf(tp, -1, records...)
+}
+
+// DeliverOf is Deliver, with what the source says of the log's end.
+func (s *Source) DeliverOf(tp offsetstore.TopicPartition, logEnd int64, records ...framework.Record) {
 	<-s.running
 	s.delivery.Lock()
 	defer s.delivery.Unlock()
-	s.lanes.Records(s.live([]offsetstore.TopicPartition{tp})[0], records)
+	s.lanes.Records(s.live([]offsetstore.TopicPartition{tp})[0], records, logEnd)
 }
 
 // Fail reports that a partition cannot be read any more.
@@ -160,7 +165,7 @@ func (s *Source) deliver() bool {
 	for _, p := range s.flowing() {
 		records := s.log.from(p.tp, p.next, s.chunk)
 		if len(records) > 0 && p.advance(records) {
-			s.lanes.Records(p, records)
+			s.lanes.Records(p, records, s.log.End(p.tp))
 			any = true
 		}
 	}

@@ -44,14 +44,18 @@ type side struct {
 	run   func() (time.Duration, error)
 }
 
-// compare runs the sides in turns and reports rates and ratios to the first.
+// compare runs the sides in turns, once without counting and then in rounds, and
+// reports rates and ratios to the first.
 func compare(r *report, what string, n, rounds int, sides []side) error {
 	took := make([][]time.Duration, len(sides))
-	for range rounds {
+	for round := range rounds + 1 {
 		for i, s := range sides {
 			d, err := s.run()
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if round == 0 {
+				continue // the servers are new, and compile themselves while they work
 			}
 			took[i] = append(took[i], d)
 			fmt.Fprintf(r.out, "%s\t%s\t%.0f/s\n", what, s.name, rate(n, d))

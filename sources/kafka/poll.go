@@ -65,7 +65,7 @@ func (r *run) dispatch(fetches kgo.Fetches, limit int) int {
 		}
 		records += len(f.Records)
 		if p := r.partition(f.Topic, f.Partition); p != nil {
-			size += p.hand(f.Records)
+			size += p.hand(f.Records, logEnd(f))
 		}
 		if f.Err != nil {
 			r.readError(f.Topic, f.Partition, f.Err)
@@ -79,15 +79,24 @@ func (r *run) dispatch(fetches kgo.Fetches, limit int) int {
 
 // hand delivers records to the lane unless the partition is not started (any
 // more), and returns their size in bytes.
-func (p *partition) hand(recs []*kgo.Record) int {
+func (p *partition) hand(recs []*kgo.Record, logEnd int64) int {
 	p.deliver.Lock()
 	defer p.deliver.Unlock()
 	if !p.admit(recs) {
 		return 0
 	}
 	records, size := convert(recs)
-	p.run.lanes.Records(p, records)
+	p.run.lanes.Records(p, records, logEnd)
 	return size
+}
+
+// logEnd is how far a reader of committed records can read, -1 if the broker
+// did not say.
+func logEnd(f kgo.FetchTopicPartition) int64 {
+	if f.LastStableOffset >= 0 {
+		return f.LastStableOffset
+	}
+	return f.HighWatermark
 }
 
 // admit checks that records may be delivered and moves the position past them.

@@ -121,7 +121,7 @@ func (r *recorder) leave(l *lane, event string, args ...any) {
 	r.note(event, args...)
 }
 
-func (r *recorder) Records(p framework.Partition, recs []framework.Record) {
+func (r *recorder) Records(p framework.Partition, recs []framework.Record, _ int64) {
 	l := r.enter(p, "Records")
 	if r.onRecords != nil {
 		r.onRecords(p, recs)
