@@ -84,10 +84,14 @@ func (l *lane[W]) seal() error {
 	return nil
 }
 
+// roomForPairs is how much memory the pairs of a batch may take: half of what
+// the lane may hold.
+func (l *lane[W]) roomForPairs() int { return l.e.laneLimit() / 2 }
+
 // fresh returns an empty batch, in memory used before if there is some.
 func (l *lane[W]) fresh() batch[W] {
 	t := l.tenure
-	room := l.e.laneLimit() / 4
+	room := l.roomForPairs()
 	if t.spare == nil {
 		return batch[W]{room: room}
 	}

@@ -25,7 +25,7 @@ type Config struct {
 	// BufferBytes bounds what waits in memory for all partitions together:
 	// records not processed yet, values not reduced yet, and batches not saved
 	// yet. Each partition has an equal part of it, and at most a quarter.
-	// Defaults to 64 MiB.
+	// Defaults to 32 MiB.
 	BufferBytes int
 	// ClaimsAtOnce bounds how many partitions are claimed in parallel. Defaults
 	// to 16.
@@ -68,7 +68,7 @@ func (c Config) WithDefaults() Config {
 	c.BatchBytes = orDefault(c.BatchBytes, 1<<20)
 	c.BatchDelay = orDefault(c.BatchDelay, time.Second)
 	c.BatchRecords = orDefault(c.BatchRecords, 200_000)
-	c.BufferBytes = orDefault(c.BufferBytes, 64<<20)
+	c.BufferBytes = orDefault(c.BufferBytes, 32<<20)
 	c.ClaimsAtOnce = orDefault(c.ClaimsAtOnce, 16)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)
 	c.FenceTries = orDefault(c.FenceTries, 5)

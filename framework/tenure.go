@@ -49,7 +49,7 @@ func newTenure[W any](l *lane[W]) *tenure[W] {
 	t.call = call{ctx: l.ctx, pipeline: l.e.pipeline.name, tp: l.tp}
 	t.chain = &builder{call: &t.call, junction: map[any]any{}}
 	connect(t.chain, l.e.pipeline.root, l.output)
-	t.cur.room = l.e.laneLimit() / 4
+	t.cur.room = l.roomForPairs()
 	t.timer = time.AfterFunc(time.Hour, func() {
 		t.due.Store(true)
 		l.attend()
