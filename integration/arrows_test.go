@@ -28,7 +28,7 @@ var core = []string{"offsetstore", "framework"}
 
 var rooms = []room{
 	{path: "offsetstore"},
-	{path: "framework/codec", rooms: core, outside: []string{"github.com/goccy/go-json", "github.com/bytedance/sonic"}},
+	{path: "framework/codec", rooms: core, outside: []string{"github.com/goccy/go-json"}},
 	{path: "framework/frameworktest", rooms: core},
 	{path: "framework", rooms: []string{"offsetstore"}, outside: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{path: "sources/kafka", rooms: core, outside: []string{"github.com/twmb/franz-go"}},
