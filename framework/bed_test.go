@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -88,7 +87,7 @@ type bed struct {
 func onBed(t *testing.T, test func(b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+		quiet := slog.New(slog.DiscardHandler)
 		test(&bed{t: t, log: frameworktest.NewLog(), store: memory.NewStore[row](), cfg: framework.Config{Logger: quiet}})
 	})
 }
@@ -201,7 +200,7 @@ func (b *bed) wantOnce() {
 
 func (b *bed) counters(tp offsetstore.TopicPartition) framework.Counters {
 	b.t.Helper()
-	c, err := framework.DecodeCounters(b.lane(tp).Progress.Lane)
+	c, err := framework.DecodeCounters(b.lane(tp).Lane)
 	if err != nil {
 		b.t.Fatal(err)
 	}

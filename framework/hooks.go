@@ -43,7 +43,7 @@ type SavedEvent struct {
 
 // FailedEvent is given to Hooks.Failed.
 type FailedEvent struct {
-	*RecordError
+	Err    *RecordError
 	Action Action
 }
 

@@ -123,7 +123,8 @@ func (l *lane[W]) failed(r *Record, err error) error {
 		return errGone // a handler that was cancelled has not failed
 	}
 	re := &RecordError{l.e.pipeline.name, l.tp, r.Offset, t.call.stage.name, attempts, err}
-	return l.giveUpOn(r, re, p.Action)
+	l.giveUpOn(r, re, p.Action)
+	return nil
 }
 
 // retry is attempt with a panic turned into an error.
@@ -149,7 +150,7 @@ func (l *lane[W]) policy() FailurePolicy {
 	return l.e.pipeline.policies[st.kind]
 }
 
-func (l *lane[W]) giveUpOn(r *Record, re *RecordError, a Action) error {
+func (l *lane[W]) giveUpOn(r *Record, re *RecordError, a Action) {
 	t := l.tenure
 	switch a {
 	case ActionSkip:
@@ -160,13 +161,12 @@ func (l *lane[W]) giveUpOn(r *Record, re *RecordError, a Action) error {
 	default:
 		// What was processed before it is saved first.
 		t.final = re
-		return nil
+		return
 	}
 	l.log.Warn("record given up", "offset", r.Offset, "stage", re.Stage, "attempts", re.Attempts, "action", a.String(), "error", re.Err)
 	notify(l.e.cfg.Hooks.Failed, FailedEvent{re, a})
 	t.last = r.Offset
 	l.pass(r)
-	return nil
 }
 
 func (l *lane[W]) deadLetter(r *Record, re *RecordError) {

@@ -146,7 +146,7 @@ func (l *lane[W]) idle() bool {
 // two of them; a batch that grows over several costs the sink less.
 func (l *lane[W]) caughtUp() bool {
 	_, flowing := l.inbox.empty()
-	return l.idle() && !(flowing && l.tenure.behind)
+	return l.idle() && (!flowing || !l.tenure.behind)
 }
 
 // positionDue reports whether a batch that only moves the position may be saved

@@ -22,17 +22,21 @@ func main() {
 }
 
 // snippet:start
-type Order struct { // a record's value, as JSON
+
+// Order is a record's value, as JSON.
+type Order struct {
 	Customer string
 	Cents    int64
 }
 
-type Spent struct { // a row: the total of a customer is the sum over partitions
+// Spent is a row. The total of a customer is the sum over partitions.
+type Spent struct {
 	Customer  string `db:"customer,key"`
 	Partition int32  `db:"partition,key"`
 	Cents     int64  `db:"cents"`
 }
 
+// Amount is an order reduced to what counts.
 type Amount = framework.Keyed[string, int64]
 
 const schema = `CREATE TABLE IF NOT EXISTS spent (customer TEXT, partition INTEGER, cents INTEGER NOT NULL, PRIMARY KEY (customer, partition))`

@@ -161,15 +161,15 @@ func (s *Source) Paused(tp offsetstore.TopicPartition) bool {
 func (s *Source) deliver() bool {
 	s.delivery.Lock()
 	defer s.delivery.Unlock()
-	any := false
+	found := false
 	for _, p := range s.flowing() {
 		records := s.log.from(p.tp, p.next, s.chunk)
 		if len(records) > 0 && p.advance(records) {
 			s.lanes.Records(p, records, s.log.End(p.tp))
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 func (s *Source) flowing() []*Partition {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"os/exec"
@@ -167,7 +168,7 @@ func (a *streaming) peak() (int, error) {
 
 func (a *streaming) stop() {
 	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	<-a.exited
+	<-a.exited                                // its error was reported where it mattered
 	_ = a.sink.Close(context.Background())
 	_ = os.RemoveAll(a.dir)
 }

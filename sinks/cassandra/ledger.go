@@ -22,10 +22,6 @@ type laneKey struct {
 	partition int32
 }
 
-func (k laneKey) tp() offsetstore.TopicPartition {
-	return offsetstore.TopicPartition{Topic: k.topic, Partition: k.partition}
-}
-
 // String is how messages name the lane.
 func (k laneKey) String() string {
 	return fmt.Sprintf("pipeline %q: %s/%d", k.pipeline, k.topic, k.partition)

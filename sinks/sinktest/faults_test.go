@@ -693,7 +693,7 @@ func otherFaults() []fault {
 		})},
 		{"positions in the order of their names as text", "positions_listed", onPositions(func(ps []framework.StoredPosition) []framework.StoredPosition {
 			slices.SortFunc(ps, func(a, b framework.StoredPosition) int {
-				return cmp.Or(strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.TopicPartition.String(), b.TopicPartition.String()))
+				return cmp.Or(strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.String(), b.String()))
 			})
 			return ps
 		})},

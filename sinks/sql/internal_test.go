@@ -125,7 +125,7 @@ func TestOutcomeOfALostCommitIsReadFromTheRow(t *testing.T) {
 func TestStatementsWriteRowsInFewSizes(t *testing.T) {
 	s, table := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 	c := newTestClaim(t, s)
-	for n := int64(0); n < 70; n++ {
+	for n := range int64(70) {
 		var writes []Write
 		for i := range n {
 			writes = append(writes, table.Upsert(numbered{i}))

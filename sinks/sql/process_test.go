@@ -91,10 +91,10 @@ func childMain(ctx context.Context, role, path string) error {
 		return err
 	}
 	var partition int32
-	switch {
-	case role == "save until killed":
+	switch role {
+	case "save until killed":
 		return saveForever(ctx, s)
-	case role == "save when told":
+	case "save when told":
 		return saveWhenTold(ctx, s)
 	default:
 		if _, err := fmt.Sscanf(role, "save a little on partition %d", &partition); err != nil {

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-stream/lockstep/framework"
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
+
+	"github.com/lockstep-stream/lockstep/framework"
 )
 
 //go:embed schema/sqlite.sql

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -105,7 +104,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // testLog shows the log when a test is run with -v.
 func testLog(t *testing.T) *slog.Logger {

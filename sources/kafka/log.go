@@ -51,7 +51,7 @@ func (l *logger) warn(subject, msg string, args ...any) {
 	if held > 0 {
 		args = append(args, "held_back", held)
 	}
-	l.Logger.Warn(msg, args...)
+	l.Warn(msg, args...)
 }
 
 // Level is part of kgo.Logger.
