@@ -168,7 +168,9 @@ func (a *streaming) peak() (int, error) {
 
 func (a *streaming) stop() {
 	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	<-a.exited                                // its error was reported where it mattered
+	if err := <-a.exited; err != nil {
+		slog.Warn("the streaming app ended badly", "error", err)
+	}
 	_ = a.sink.Close(context.Background())
 	_ = os.RemoveAll(a.dir)
 }

@@ -230,10 +230,10 @@ func TestTheServerRefusesWhatCheckRefuses(t *testing.T) {
 		CREATE TABLE one (k text PRIMARY KEY, v blob);`)
 	long := strings.Repeat("x", maxKeyBytes)
 	for name, args := range map[string][]any{
-		"INSERT INTO one (k) VALUES (?)":                []any{long + "x"},
-		"INSERT INTO t (a, b, c, d) VALUES (?,?,'','')": []any{long[:40000], long[:maxKeyBytes-40000-5]},
-		"INSERT INTO t (a, b, c, d) VALUES ('','',?,?)": []any{long, "x"},
-		"INSERT INTO one (k, v) VALUES (?, 0x)":         []any{""},
+		"INSERT INTO one (k) VALUES (?)":                {long + "x"},
+		"INSERT INTO t (a, b, c, d) VALUES (?,?,'','')": {long[:40000], long[:maxKeyBytes-40000-5]},
+		"INSERT INTO t (a, b, c, d) VALUES ('','',?,?)": {long, "x"},
+		"INSERT INTO one (k, v) VALUES (?, 0x)":         {""},
 	} {
 		if err := s.Query(name, args...).Exec(); err == nil || !refused(err) {
 			t.Errorf("%s: got %v, want a refusal", name, err)
