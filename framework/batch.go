@@ -11,7 +11,9 @@ type batch[W any] struct {
 	Batch[W]
 	records  int
 	bytes    int
-	room     int // bytes that pairs of reductions may take
+	read     int // bytes of its records' keys and values
+	limit    int // of bytes
+	room     int // of what it keeps in memory beside: read, and pairs of reductions
 	counters Counters
 	marks    marks
 }
@@ -79,21 +81,20 @@ func (l *lane[W]) seal() error {
 	c.To = Progress{t.end.Position, encodeLane(t.counters)}
 	c.To.Position.TopicID = orDefault(c.To.Position.TopicID, l.topicID)
 	t.sealed = &c
-	t.cur = l.fresh()
+	t.cur = t.fresh(l.e)
 	l.inbox.hold(c.bytes)
 	return nil
 }
 
-// roomForPairs is how much memory the pairs of a batch may take: half of what
-// the lane may hold.
-func (l *lane[W]) roomForPairs() int { return l.e.laneLimit() / 2 }
-
-// fresh returns an empty batch, in memory used before if there is some.
-func (l *lane[W]) fresh() batch[W] {
-	t := l.tenure
-	room := l.roomForPairs()
+// fresh returns an empty batch, in memory used before if there is some. Its limits
+// follow the lane's share of memory. A write or a pair may refer to its record,
+// and through it to everything that was delivered with it, so the bytes of the
+// records count too, filtered ones included.
+func (t *tenure[W]) fresh(e *engine[W]) batch[W] {
+	share := e.laneLimit()
+	limit, room := min(e.cfg.BatchBytes, max(1, share/4)), 2*share
 	if t.spare == nil {
-		return batch[W]{room: room}
+		return batch[W]{limit: limit, room: room}
 	}
 	b := *t.spare
 	t.spare = nil
@@ -102,6 +103,7 @@ func (l *lane[W]) fresh() batch[W] {
 	clear(b.DeadLetters)
 	return batch[W]{
 		Batch: Batch[W]{Writes: b.Writes[:0], State: b.State[:0], DeadLetters: b.DeadLetters[:0]},
+		limit: limit,
 		room:  room,
 		marks: marks{barriers: b.marks.barriers[:0]},
 	}
@@ -260,7 +262,10 @@ func (l *lane[W]) landed(r result) error {
 // unsaved prepares the next tenure after a batch was too large.
 func (l *lane[W]) unsaved(b *batch[W], err error) error {
 	if errors.Is(err, ErrTooLarge) {
-		l.limits.tooLarge(b.records, b.To.Position.Offset-1)
+		last := b.To.Position.Offset - 1
+		if !l.limits.tooLarge(b.records, last) {
+			return &RecordError{l.e.pipeline.name, l.tp, last, outputStage.name, 1, fmt.Errorf("neither its outputs nor its dead letter: %w", err)}
+		}
 	}
 	return err
 }

@@ -170,18 +170,18 @@ func TestBatchThatOnlyMovesThePositionIsSavedOnceASecond(t *testing.T) {
 // may hold.
 func TestBatchClosesWhenItsValuesTakeTooMuchMemory(t *testing.T) {
 	onBed(t, func(b *bed) {
-		b.cfg.BufferBytes = 64 << 10 // 16 KiB for one lane, 8 KiB for its values
+		b.cfg.BufferBytes = 64 << 10 // 16 KiB for one lane, twice that for what its batch keeps
 		events := b.saves()
-		for range 2000 {
+		for range 5000 {
 			b.log.Produce("in", 0, "a=1")
 		}
 		b.mustRun(pipelineOf(t, sumOf))
 		for _, e := range *events {
-			if e.Records > 8192/24+1 {
-				t.Errorf("a batch of %d records holds more than 8 KiB of values", e.Records)
+			if e.Records > 32768/24+1 {
+				t.Errorf("a batch of %d records holds more than 32 KiB of values", e.Records)
 			}
 		}
-		b.wantTotals(map[string]int{"a": 2000})
+		b.wantTotals(map[string]int{"a": 5000})
 	})
 }
 

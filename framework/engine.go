@@ -27,6 +27,7 @@ type engine[W any] struct {
 	count    atomic.Int64 // of lanes that have not ended
 	mu       sync.Mutex
 	lanes    map[Partition]*lane[W]
+	alive    map[*lane[W]]bool // that have not ended, assigned or not
 	draining bool
 	err      error // the first
 }
@@ -38,6 +39,7 @@ func newEngine[W any](p *Pipeline[W], source Source, sink Sink[W], cfg Config) *
 		claims:  semaphore.NewWeighted(int64(cfg.ClaimsAtOnce)),
 		failing: make(chan struct{}),
 		lanes:   map[Partition]*lane[W]{},
+		alive:   map[*lane[W]]bool{},
 	}
 }
 
@@ -87,21 +89,18 @@ func (e *engine[W]) drain() {
 	for _, l := range lanes {
 		l.drain()
 	}
-	timer := time.NewTimer(e.cfg.DrainTimeout)
-	defer timer.Stop()
-	cut := false
-	for _, l := range lanes {
-		select {
-		case <-l.done:
-		case <-timer.C:
-			cut = true
-			timer.Reset(0) // the others have had their time as well
+	cut := time.AfterFunc(e.cfg.DrainTimeout, func() {
+		for _, l := range lanes {
 			l.cancel()
-			<-l.done
 		}
+	})
+	for _, l := range lanes {
+		<-l.done
 	}
-	if cut {
-		e.note(fmt.Errorf("pipeline %q: %w (%s)", e.pipeline.name, ErrDrainTimeout, e.cfg.DrainTimeout))
+	if !cut.Stop() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.err = errors.Join(e.err, fmt.Errorf("pipeline %q: %w (%s)", e.pipeline.name, ErrDrainTimeout, e.cfg.DrainTimeout))
 	}
 }
 
@@ -109,8 +108,8 @@ func (e *engine[W]) stopAssigning() []*lane[W] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.draining = true
-	lanes := make([]*lane[W], 0, len(e.lanes))
-	for _, l := range e.lanes {
+	lanes := make([]*lane[W], 0, len(e.alive))
+	for l := range e.alive {
 		lanes = append(lanes, l)
 	}
 	return lanes
@@ -134,6 +133,9 @@ func (e *engine[W]) first() error {
 // laneEnded is called by each lane as its last act.
 func (e *engine[W]) laneEnded(l *lane[W], err error) {
 	e.count.Add(-1)
+	e.mu.Lock()
+	delete(e.alive, l)
+	e.mu.Unlock()
 	notify(e.cfg.Hooks.Ended, EndedEvent{e.pipeline.name, l.tp, err})
 	if err == nil {
 		return
@@ -162,6 +164,7 @@ func (e *engine[W]) Assigned(ps []Partition) {
 	for _, p := range ps {
 		l := newLane(e, p)
 		e.lanes[p] = l
+		e.alive[l] = true
 		e.count.Add(1)
 		e.wg.Go(l.run)
 	}

@@ -103,7 +103,7 @@ func (q *inbox) use(bytes int) {
 func (q *inbox) shut() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.paused, q.chunks, q.used = false, true, nil, 0
+	q.open, q.paused, q.chunks, q.used, q.failed = false, true, nil, 0, nil
 	q.part.Pause()
 }
 
@@ -112,7 +112,7 @@ func (q *inbox) shut() {
 func (q *inbox) reopen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.paused, q.failed = true, false, nil
+	q.open, q.paused = true, false
 	q.part.Resume()
 }
 
@@ -120,7 +120,7 @@ func (q *inbox) reopen() {
 func (q *inbox) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open && q.failed == nil {
+	if q.failed == nil {
 		q.failed = err
 	}
 	q.wake()

@@ -81,6 +81,11 @@ func (l *lane[W]) run() {
 	defer l.cancel()
 	err := errors.New("the lane's goroutine was ended by a handler (runtime.Goexit)")
 	defer func() { l.end(err) }()
+	defer func() {
+		if v := recover(); v != nil {
+			err = l.describe(newPanic(v))
+		}
+	}()
 	err = l.live()
 }
 
@@ -127,11 +132,14 @@ func (l *lane[W]) describe(err error) error {
 	if errors.As(err, &re) || errors.As(err, &le) {
 		return err
 	}
-	offset := int64(-1)
-	if l.tenure.claim != nil {
-		offset = l.tenure.saved.Position.Offset
+	offset, stage := int64(-1), "start"
+	if t := l.tenure; t != nil {
+		stage = t.stage
+		if t.claim != nil {
+			offset = t.saved.Position.Offset
+		}
 	}
-	return &LaneError{l.e.pipeline.name, l.tp, offset, l.tenure.stage, err}
+	return &LaneError{l.e.pipeline.name, l.tp, offset, stage, err}
 }
 
 // serve is one tenure: from a claim to its end. Nil means drained.
@@ -144,6 +152,7 @@ func (l *lane[W]) serve() error {
 		return err
 	}
 	l.status.phase(PhaseRunning, nil)
+	l.tenure.began = time.Now()
 	l.inbox.reopen()
 	return l.work()
 }
@@ -158,7 +167,7 @@ func (l *lane[W]) begin() error {
 	if err := l.e.claims.Acquire(l.soft, 1); err != nil {
 		return errGone
 	}
-	claim, err := l.e.sink.Claim(l.soft, l.e.pipeline.name, l.tp, start)
+	claim, err := l.claim(start)
 	l.e.claims.Release(1)
 	if err != nil {
 		return err
@@ -175,6 +184,16 @@ func (l *lane[W]) begin() error {
 	l.log.Info("partition claimed", "position", l.tenure.saved.Position.Offset)
 	notify(l.e.cfg.Hooks.Claimed, ClaimedEvent{l.e.pipeline.name, l.tp, l.tenure.saved.Position})
 	return nil
+}
+
+// claimTimeout bounds one try to claim, so that partitions which cannot be
+// claimed do not keep the others from their turn.
+const claimTimeout = time.Minute
+
+func (l *lane[W]) claim(start offsetstore.Position) (Claim[W], error) {
+	ctx, cancel := context.WithTimeout(l.soft, claimTimeout)
+	defer cancel()
+	return l.e.sink.Claim(ctx, l.e.pipeline.name, l.tp, start)
 }
 
 // published shows the saved progress to others.
@@ -196,7 +215,10 @@ func (l *lane[W]) seek() error {
 	if l.e.cfg.BelowLogStart == PositionLatest {
 		to = pe.LogEnd
 	}
-	lost := to - pe.Position.Offset
+	lost := to - l.tenure.saved.Position.Offset
+	if lost <= 0 {
+		return err // what the source says contradicts itself
+	}
 	l.log.Warn("records were removed from the log before they were processed; going on without them",
 		"position", pe.Position.Offset, "logStart", pe.LogStart, "logEnd", pe.LogEnd, "continueAt", to, "lostOffsets", lost)
 	if err := l.skipTo(to, lost); err != nil {
@@ -216,7 +238,7 @@ func (l *lane[W]) resumeAt() offsetstore.Position {
 func (l *lane[W]) skipTo(offset, lost int64) error {
 	t := l.tenure
 	t.counters.Lost += lost
-	position := offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: l.topicID}
+	position := offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: l.resumeAt().TopicID}
 	to := Progress{position, encodeLane(t.counters)}
 	if err := t.save(l.ctx, &Batch[W]{From: t.saved, To: to}); err != nil {
 		t.stage = "save"

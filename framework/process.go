@@ -40,7 +40,7 @@ func (l *lane[W]) inOrder(r *Record) (fresh bool, err error) {
 		t.counters.AlreadySaved++
 		return false, nil
 	}
-	return false, fmt.Errorf("%w: offset %d arrived after %d; the position stays before both, nothing is lost", ErrOrder, r.Offset, t.last)
+	return false, fmt.Errorf("%w: offset %d arrived after %d; the lane stops, since the lower one may never have been processed", ErrOrder, r.Offset, t.last)
 }
 
 // attempt runs one record through the chain. If it fails, it leaves no trace.
@@ -56,6 +56,9 @@ func (l *lane[W]) attempt(r *Record) error {
 		t.counters.Passed++
 	} else {
 		t.counters.Filtered++
+	}
+	if !l.positionOnly() {
+		t.cur.read += len(r.Key) + len(r.Value)
 	}
 	l.pass(r)
 	return nil
@@ -78,6 +81,11 @@ func (l *lane[W]) pass(r *Record) {
 	if t.cur.records == 0 {
 		t.due.Store(false)
 		t.timer.Reset(l.e.cfg.BatchDelay)
+		if !t.began.IsZero() {
+			// Waiting for the first record is no trouble.
+			l.recovery.postpone(time.Since(t.began))
+			t.began = time.Time{}
+		}
 	}
 	t.counters.Read++
 	t.cur.records++
@@ -110,8 +118,8 @@ func (l *lane[W]) failed(r *Record, err error) error {
 	attempts := 1
 	p := l.policy()
 	for pauses := p.pauses(); attempts <= p.Retries; attempts++ {
-		if !l.pause(pauses.NextBackOff()) {
-			return nil
+		if goOn, err := l.pauseSaving(pauses.NextBackOff()); err != nil || !goOn {
+			return err
 		}
 		if err = l.retry(r); err == nil {
 			t.last = r.Offset
@@ -177,6 +185,32 @@ func (l *lane[W]) deadLetter(r *Record, re *RecordError) {
 	c := &l.tenure.cur
 	c.DeadLetters = append(c.DeadLetters, d)
 	c.bytes += d.size()
+}
+
+// pauseSaving is pause between two attempts at a record. What was processed
+// before it is saved meanwhile: the record may be tried for hours.
+func (l *lane[W]) pauseSaving(d time.Duration) (goOn bool, err error) {
+	t := l.tenure
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		if t.sealed == nil && t.saving == nil && t.cur.records > 0 && !l.positionOnly() {
+			if err := l.seal(); err != nil {
+				return false, err
+			}
+		}
+		l.launch()
+		select {
+		case r := <-t.results:
+			if err := l.landed(r); err != nil {
+				return false, err
+			}
+		case <-timer.C:
+			return true, nil
+		case <-l.soft.Done():
+			return false, nil
+		}
+	}
 }
 
 // pause waits, and returns false if the lane is to close instead.

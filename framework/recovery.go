@@ -24,6 +24,13 @@ func newRecovery() recovery {
 	}
 }
 
+// postpone takes time off that was not spent on recovering.
+func (r *recovery) postpone(d time.Duration) {
+	if !r.since.IsZero() {
+		r.since = r.since.Add(d)
+	}
+}
+
 // reset is called after each save: the lane works.
 func (r *recovery) reset() {
 	if r.since.IsZero() {
@@ -38,13 +45,16 @@ func (r *recovery) reset() {
 // end without a fault, another error to fail with.
 func (l *lane[W]) again(cause error) error {
 	switch {
-	case l.ctx.Err() != nil, errors.Is(cause, errGone), errors.Is(cause, ErrNotOwner):
+	case l.ctx.Err() != nil, errors.Is(cause, errGone):
 		return errGone
 	case l.final(cause):
 		return cause
+	case errors.Is(cause, ErrNotOwner):
+		return errGone
 	case l.soft.Err() != nil:
 		return l.whileDraining(cause)
-	case errors.Is(cause, ErrTooLarge):
+	case l.limits.shrunk:
+		l.limits.shrunk = false
 		l.log.Warn("the batch was too large; going on with smaller ones", "records", l.limits.records, "error", cause)
 		return nil
 	}
@@ -64,7 +74,7 @@ func (l *lane[W]) again(cause error) error {
 // whileDraining: there is no time to claim again. What could not be claimed or
 // was fenced is somebody else's; a save that failed is worth an error.
 func (l *lane[W]) whileDraining(cause error) error {
-	if l.tenure.stage == "save" && !errors.Is(cause, ErrFenced) {
+	if (l.tenure.stage == "save" || l.tenure.stage == "reduce") && !errors.Is(cause, ErrFenced) {
 		return cause
 	}
 	return errGone
@@ -125,20 +135,32 @@ func (l *lane[W]) duel() (time.Duration, error) {
 // record at fault is found, and lets them grow again.
 type limits struct {
 	most, records int
+	ceiling       int // of records; near what was too large last
+	shrunk        bool
 	// oversized is the offset of a record that alone makes a batch too large.
 	oversized int64
 }
 
-func newLimits(most int) limits { return limits{most: most, records: most, oversized: -1} }
-
-// tooLarge is told how many records the batch had and its last offset. With a
-// limit of one, a batch ends at the first record that adds anything to it.
-func (m *limits) tooLarge(records int, last int64) {
-	if m.records == 1 {
-		m.oversized = last
-		return
-	}
-	m.records = max(1, min(m.records, records)/2)
+func newLimits(most int) limits {
+	return limits{most: most, records: most, ceiling: most, oversized: -1}
 }
 
-func (m *limits) succeeded() { m.records = min(m.most, 2*m.records) }
+// tooLarge is told how many records the batch had and its last offset. With a
+// limit of one, a batch ends at the first record that adds anything to it. It
+// returns false if nothing smaller is left to try.
+func (m *limits) tooLarge(records int, last int64) bool {
+	if m.records == 1 {
+		known := m.oversized == last
+		m.oversized = last
+		m.shrunk = !known
+		return !known
+	}
+	n := min(m.records, records)
+	m.records, m.ceiling, m.shrunk = max(1, n/2), max(1, n*3/4), true
+	return true
+}
+
+func (m *limits) succeeded() {
+	m.records = min(m.ceiling, 2*m.records)
+	m.ceiling = min(m.most, m.ceiling+max(1, m.ceiling/64))
+}

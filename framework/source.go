@@ -11,7 +11,7 @@ import (
 // # The treaty
 //
 // Run joins whatever assigns partitions, reports to lanes until ctx is
-// cancelled, and then leaves. It returns nil after a cancel, else the error
+// cancelled, and then leaves. It returns nil after a cancel (not ctx's error), else the error
 // that made it impossible to go on. While the servers are not up yet it waits,
 // within a limit of its own. When it returns, none of its goroutines runs and it
 // makes no call to lanes any more. A source runs once.
@@ -54,14 +54,16 @@ type Lanes interface {
 	// They are dead at once.
 	Lost([]Partition)
 
-	// Failed says that p cannot be read any more, for a reason that concerns it
-	// alone (a *PositionError that arose while reading). The lane stops with
-	// that error.
+	// Failed says that p, as it was last started, cannot be read any more, for a
+	// reason that concerns it alone, such as a *PositionError that arose while
+	// reading. The lane saves what it has and stops with that error, or starts p
+	// anew where a policy says so.
 	Failed(p Partition, err error)
 }
 
-// Partition is one assignment of one partition. Its methods may be called from
-// any goroutine. On a dead Partition (revoked, lost, source ended) Start,
+// Partition is one assignment of one partition, a value of its own that can be
+// compared (a pointer). Its methods may be called from any goroutine, Pause,
+// Resume and Mirror also from within a call to [Lanes]. On a dead Partition (revoked, lost, source ended) Start,
 // Resolve and Confirm return [ErrNotOwner], and the others do nothing.
 type Partition interface {
 	TopicPartition() offsetstore.TopicPartition

@@ -15,7 +15,7 @@ type topicStarts struct {
 }
 
 type topicStart struct {
-	mu     sync.Mutex
+	turn   chan struct{}
 	stored *TopicStart
 }
 
@@ -26,7 +26,7 @@ func (t *topicStarts) of(topic string) *topicStart {
 		t.known = map[string]*topicStart{}
 	}
 	if t.known[topic] == nil {
-		t.known[topic] = &topicStart{}
+		t.known[topic] = &topicStart{turn: make(chan struct{}, 1)}
 	}
 	return t.known[topic]
 }
@@ -34,9 +34,13 @@ func (t *topicStarts) of(topic string) *topicStart {
 // get returns what is stored, after proposing what resolve says if this process
 // has not asked yet. Lanes of one topic wait for each other here; after an error
 // the next one asks again.
-func (t *topicStart) get(resolve func() (TopicStart, error)) (TopicStart, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *topicStart) get(ctx context.Context, resolve func() (TopicStart, error)) (TopicStart, error) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return TopicStart{}, errGone
+	}
 	if t.stored == nil {
 		s, err := resolve()
 		if err != nil {
@@ -51,7 +55,7 @@ func (t *topicStart) get(resolve func() (TopicStart, error)) (TopicStart, error)
 // for it: where the pipeline's first start put it, or earliest for a partition
 // born later, so that none of its records is missed.
 func (l *lane[W]) start(ctx context.Context) (offsetstore.Position, error) {
-	stored, err := l.e.topics.of(l.tp.Topic).get(func() (TopicStart, error) {
+	stored, err := l.e.topics.of(l.tp.Topic).get(ctx, func() (TopicStart, error) {
 		propose, err := l.part.Resolve(ctx, l.e.cfg.Start)
 		if err != nil {
 			return TopicStart{}, err

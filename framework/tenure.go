@@ -15,9 +15,10 @@ type tenure[W any] struct {
 	claim Claim[W]
 	spent bool // the claim must not be used any more
 
+	began    time.Time // when it began to wait for records, zero once one came
 	saved    Progress  // of the last save that returned nil, or of the claim
 	savedAt  time.Time // when that was; zero after a claim
-	end      Progress  // where the batch being computed ends; its Lane is unset
+	end      Progress  // where the batch being computed ends; its Lane is not kept up
 	counters Counters  // as of end
 	start    int64     // offsets below it were saved before this tenure
 	last     int64     // the last offset delivered in this tenure
@@ -47,9 +48,9 @@ type result struct {
 func newTenure[W any](l *lane[W]) *tenure[W] {
 	t := &tenure[W]{results: make(chan result, 1)}
 	t.call = call{ctx: l.ctx, pipeline: l.e.pipeline.name, tp: l.tp}
+	t.cur = t.fresh(l.e)
 	t.chain = &builder{call: &t.call, junction: map[any]any{}}
 	connect(t.chain, l.e.pipeline.root, l.output)
-	t.cur.room = l.roomForPairs()
 	t.timer = time.AfterFunc(time.Hour, func() {
 		t.due.Store(true)
 		l.attend()

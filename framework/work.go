@@ -1,6 +1,9 @@
 package framework
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // idleSaves is how often a batch that only moves the position is saved at most.
 const idleSaves = time.Second
@@ -14,14 +17,15 @@ func (l *lane[W]) work() error {
 		if err := l.collect(); err != nil {
 			return err
 		}
-		if err := l.interrupted(); err != nil {
-			return err
+		if l.ctx.Err() != nil {
+			return errGone
 		}
 		if !l.ripe() {
 			if err := l.fill(); err != nil {
 				return err
 			}
 		}
+		l.finish()
 		if l.ripe() {
 			if err := l.seal(); err != nil {
 				return err
@@ -40,15 +44,17 @@ func (l *lane[W]) work() error {
 // closing reports whether the lane takes no more records.
 func (l *lane[W]) closing() bool { return l.soft.Err() != nil || l.tenure.final != nil }
 
-// interrupted returns the reason to end the tenure at once, if there is one.
-func (l *lane[W]) interrupted() error {
-	if l.ctx.Err() != nil {
-		return errGone
+// finish ends the tenure after the last record that the source could read.
+func (l *lane[W]) finish() {
+	if l.closing() || !l.idle() {
+		return
 	}
-	if l.closing() {
-		return nil
+	err := l.inbox.failure()
+	var pe *PositionError
+	if err != nil && !errors.As(err, &pe) {
+		err = &LaneError{l.e.pipeline.name, l.tp, l.tenure.saved.Position.Offset, "read", err}
 	}
-	return l.inbox.failure()
+	l.tenure.final = err
 }
 
 // fill processes records until the batch is full, none are waiting, or
@@ -92,11 +98,11 @@ func (l *lane[W]) nextChunk() bool {
 // position never does, since it holds nothing.
 func (l *lane[W]) full() bool {
 	c := &l.tenure.cur
-	if c.records >= l.limits.records && !l.positionOnly() {
-		return true
+	if l.positionOnly() {
+		return false
 	}
 	held, memory := l.pairs()
-	return c.bytes+held >= l.e.cfg.BatchBytes || memory >= c.room
+	return c.records >= l.limits.records || c.bytes+held >= c.limit || c.read+memory >= c.room
 }
 
 // pairs returns the bytes that reductions will add when the batch closes, as an
@@ -155,7 +161,7 @@ func (l *lane[W]) positionDue() bool {
 	t := l.tenure
 	wait := idleSaves - time.Since(t.savedAt)
 	if wait > 0 {
-		t.timer.Reset(wait)
+		t.timer.Reset(min(wait, l.e.cfg.BatchDelay))
 	}
 	return wait <= 0
 }

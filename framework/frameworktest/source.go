@@ -163,6 +163,11 @@ func (s *Source) deliver() bool {
 	defer s.delivery.Unlock()
 	found := false
 	for _, p := range s.flowing() {
+		if err := p.check(offsetstore.At(p.next)); err != nil {
+			p.Pause()
+			s.lanes.Failed(p, err)
+			continue
+		}
 		records := s.log.from(p.tp, p.next, s.chunk)
 		if len(records) > 0 && p.advance(records) {
 			s.lanes.Records(p, records, s.log.End(p.tp))

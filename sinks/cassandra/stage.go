@@ -35,7 +35,8 @@ func (c *claim) stage(ctx context.Context, s *save) error {
 		if limits.chunk /= 2; limits.chunk < smallestChunk {
 			// Not %w: what the batch is matters to the caller, not that the
 			// server calls it an invalid statement.
-			return fmt.Errorf("%w: Cassandra refuses a chunk of it: %w; one write is too large for max_mutation_size", framework.ErrTooLarge, err)
+			//nolint:errorlint // wrapped, it would match ErrConfig and pass for a fault of the settings
+			return fmt.Errorf("%w: Cassandra refuses a chunk of it: %v; one write is too large for max_mutation_size", framework.ErrTooLarge, err)
 		}
 		limits.lone = min(limits.lone, limits.chunk)
 		if s.blob, s.mutations, err = encodeBlob(s.writes, s.base, c.tables, limits); err != nil {

@@ -58,10 +58,10 @@ func (p *partition) suspend(cause error) {
 	p.strikes++
 	p.apply()
 	p.run.log.warn(p.tp.String(), "reading a partition failed; checking its position", "topic", p.tp.Topic, "partition", p.tp.Partition, "position", p.next.Offset, "error", cause)
-	strikes := p.strikes
+	strikes, seeks := p.strikes, p.seeks
 	p.run.spawn(func() {
-		if err := p.diagnose(cause, strikes); err != nil {
-			p.failed(err)
+		if err := p.diagnose(cause, strikes, seeks); err != nil {
+			p.failed(err, seeks)
 		}
 	})
 }
@@ -69,11 +69,11 @@ func (p *partition) suspend(cause error) {
 // diagnose returns why the partition can never be read on, or sets it back to
 // its position once that has been found good. It returns nil as well if the
 // partition died or was started again meanwhile.
-func (p *partition) diagnose(cause error, strikes int) error {
+func (p *partition) diagnose(cause error, strikes, seeks int) error {
 	ctx, done := p.scope(p.run.ctx)
 	defer done()
 	p.mu.Lock()
-	next, seeks := p.next, p.seeks
+	next := p.next
 	p.mu.Unlock()
 
 	switch {
@@ -111,7 +111,7 @@ func (p *partition) resumeReading(ctx context.Context, seeks int) {
 	next := p.next
 	p.mu.Unlock()
 	if current {
-		_ = p.seek(ctx, next, true) // it fails only when the partition is gone
+		_ = p.seek(ctx, next, &seeks) // it fails only when the partition is gone
 	}
 }
 
@@ -123,15 +123,17 @@ func undecodable(err error) bool {
 }
 
 // failed tells the lanes that the partition cannot be read any more.
-func (p *partition) failed(err error) {
+func (p *partition) failed(err error, seeks int) {
 	p.deliver.Lock()
 	defer p.deliver.Unlock()
 	p.mu.Lock()
-	gone := p.dead || p.revoking || !p.started || !p.suspended
-	p.started = false
-	p.apply()
+	current := !p.dead && !p.revoking && p.started && p.suspended && p.seeks == seeks
+	if current {
+		p.started = false
+		p.apply()
+	}
 	p.mu.Unlock()
-	if !gone {
+	if current {
 		p.run.lanes.Failed(p, err)
 	}
 }

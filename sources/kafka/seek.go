@@ -18,7 +18,7 @@ const seekGap = 50 * time.Millisecond
 type seek struct {
 	p    *partition
 	to   offsetstore.Position
-	keep bool // the lane's pause stays as it is (a seek of our own)
+	own  *int // a seek of our own, which leaves the lane's pause as it is: only while that many were set
 	done chan error
 }
 
@@ -64,8 +64,12 @@ func (r *run) seekAll(seeks []*seek) {
 		return
 	}
 	to := make(map[string]map[int32]kgo.EpochOffset)
-	for _, s := range seeks {
-		s.p.stop()
+	for i, s := range seeks {
+		if !s.p.stop(s.own) {
+			s.done <- s.p.notOwner() // or overtaken by a start
+			seeks[i] = nil
+			continue
+		}
 		if to[s.p.tp.Topic] == nil {
 			to[s.p.tp.Topic] = make(map[int32]kgo.EpochOffset)
 		}
@@ -73,16 +77,22 @@ func (r *run) seekAll(seeks []*seek) {
 	}
 	r.cl.SetOffsets(to)
 	for _, s := range seeks {
-		s.done <- s.p.moved(s)
+		if s != nil {
+			s.done <- s.p.moved(s)
+		}
 	}
 }
 
 // stop ends delivery until the next position is set.
-func (p *partition) stop() {
+func (p *partition) stop(own *int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.dead || own != nil && (!p.started || p.seeks != *own) {
+		return false
+	}
 	p.started = false
 	p.apply()
+	return true
 }
 
 // moved notes that the client stands at s.to.
@@ -95,7 +105,7 @@ func (p *partition) moved(s *seek) error {
 	p.seeks++
 	p.next = s.to
 	p.started, p.suspended = true, false
-	if !s.keep {
+	if s.own == nil {
 		p.paused, p.from, p.announce = true, s.to.Offset, true
 		if !p.mirrored {
 			p.mirror = s.to
@@ -106,10 +116,10 @@ func (p *partition) moved(s *seek) error {
 	return nil
 }
 
-// seek has the polling goroutine set the position. keep leaves the lane's pause
+// seek has the polling goroutine set the position. own leaves the lane's pause
 // as it is.
-func (p *partition) seek(ctx context.Context, to offsetstore.Position, keep bool) error {
-	s := &seek{p: p, to: to, keep: keep, done: make(chan error, 1)}
+func (p *partition) seek(ctx context.Context, to offsetstore.Position, own *int) error {
+	s := &seek{p: p, to: to, own: own, done: make(chan error, 1)}
 	if err := p.run.request(s); err != nil {
 		return err
 	}

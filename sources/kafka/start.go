@@ -27,7 +27,7 @@ func (p *partition) Start(ctx context.Context, from offsetstore.Position) error 
 		return p.ended(err)
 	}
 	from.TopicID = info.id
-	return p.ended(p.seek(ctx, from, false))
+	return p.ended(p.seek(ctx, from, nil))
 }
 
 // halt stops delivery until the partition is started (again).
