@@ -60,8 +60,8 @@ func (l *lane[W]) changed() bool {
 }
 
 // seal closes the batch: reductions load what they lack, fold, and send their
-// totals downstream. Nothing of it can be blamed on a single record, so what
-// fails for good ends the lane.
+// totals downstream. If that fails, smaller batches lead to the record at fault,
+// and the lane ends before it.
 func (l *lane[W]) seal() error {
 	t := l.tenure
 	t.stage = "reduce"
@@ -127,8 +127,11 @@ func (l *lane[W]) closeBarriers() error {
 			return nil
 		}
 		l.unreduce()
+		if l.limits.halve(t.cur.records) {
+			return fmt.Errorf("%s: %w", t.call.stage.name, err)
+		}
 		if attempts > p.Retries {
-			return l.reduceError(attempts, err)
+			return &RecordError{l.e.pipeline.name, l.tp, t.end.Position.Offset - 1, t.call.stage.name, attempts, err}
 		}
 		if !l.pause(pauses.NextBackOff()) {
 			return errGone
@@ -168,7 +171,7 @@ func (l *lane[W]) loadState() error {
 // downstream.
 func (l *lane[W]) reduceOnce() (emitted []int, err error) {
 	t := l.tenure
-	t.call.record, t.call.folding = nil, -1
+	t.call.record = nil
 	defer func() {
 		if v := recover(); v != nil {
 			err = newPanic(v)
@@ -204,17 +207,6 @@ func (l *lane[W]) takeState(emitted []int) {
 	for i := range c.State {
 		c.bytes += c.State[i].size()
 	}
-}
-
-// reduceError names the operator, and the offset if a reduce function was at
-// work.
-func (l *lane[W]) reduceError(attempts int, err error) error {
-	t := l.tenure
-	if t.call.folding >= 0 {
-		return &RecordError{l.e.pipeline.name, l.tp, t.call.folding, t.call.stage.name, attempts, err}
-	}
-	err = fmt.Errorf("%s, in the batch that ends at offset %d: %w", t.call.stage.name, t.end.Position.Offset, err)
-	return &LaneError{l.e.pipeline.name, l.tp, t.saved.Position.Offset, "reduce", err}
 }
 
 // launch starts to save the sealed batch if no save is in flight.
@@ -259,13 +251,15 @@ func (l *lane[W]) landed(r result) error {
 	return nil
 }
 
-// unsaved prepares the next tenure after a batch was too large.
+// unsaved prepares the next tenure after a batch that can never be saved as it
+// is.
 func (l *lane[W]) unsaved(b *batch[W], err error) error {
-	if errors.Is(err, ErrTooLarge) {
-		last := b.To.Position.Offset - 1
-		if !l.limits.tooLarge(b.records, last) {
-			return &RecordError{l.e.pipeline.name, l.tp, last, outputStage.name, 1, fmt.Errorf("neither its outputs nor its dead letter: %w", err)}
-		}
+	if !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrRefused) {
+		return err
 	}
-	return err
+	last := b.To.Position.Offset - 1
+	if l.limits.blame(b.records, last, err) {
+		return err
+	}
+	return &RecordError{l.e.pipeline.name, l.tp, last, outputStage.name, 1, fmt.Errorf("neither its outputs nor its dead letter can be saved: %w", err)}
 }

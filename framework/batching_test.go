@@ -177,7 +177,7 @@ func TestBatchClosesWhenItsValuesTakeTooMuchMemory(t *testing.T) {
 		}
 		b.mustRun(pipelineOf(t, sumOf))
 		for _, e := range *events {
-			if e.Records > 32768/24+1 {
+			if e.Records > 32768/16+1 {
 				t.Errorf("a batch of %d records holds more than 32 KiB of values", e.Records)
 			}
 		}

@@ -22,7 +22,6 @@ type call struct {
 	tp       offsetstore.TopicPartition
 	record   *Record // nil while a batch closes
 	stage    *stage  // the operator that runs now: whom to blame
-	folding  int64   // while a batch closes: the offset whose value is reduced
 }
 
 // Pipeline returns the pipeline's name.

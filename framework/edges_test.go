@@ -588,3 +588,141 @@ func (*lyingPartition) Resolve(context.Context, offsetstore.StartRules) (framewo
 func (*lyingPartition) Start(_ context.Context, from offsetstore.Position) error {
 	return &framework.PositionError{TopicPartition: in0, Position: from, Err: framework.ErrBelowLogStart}
 }
+
+// A total that the sink could never store is traced to the record that made it,
+// and what came before that record is saved.
+func TestFailureBehindAReduceIsTracedToItsRecord(t *testing.T) {
+	onBed(t, func(b *bed) {
+		long := strings.Repeat("k", 5000)
+		b.opts.Check = func(r row) (int, error) {
+			if len(r.Key) > 1000 {
+				return 0, errors.New("key too long")
+			}
+			return len(r.Key), nil
+		}
+		for range 300 {
+			b.log.Produce("in", 0, "a=1")
+		}
+		b.log.Produce("in", 0, long+"=1", "a=1")
+		err := b.run(pipelineOf(t, sumOf))
+		var re *framework.RecordError
+		if !errors.As(err, &re) || re.Offset != 300 || re.Stage != "output" {
+			t.Fatalf("error %v, want a *RecordError of output at @300", err)
+		}
+		if len(err.Error()) > 1000 {
+			t.Errorf("the error has %d bytes; the key is not shortened", len(err.Error()))
+		}
+		b.wantPosition(in0, 300)
+		b.wantTotals(map[string]int{"a": 300})
+	})
+}
+
+// A write that passes the check but is refused by the store is traced too, and
+// treated as the policy says.
+func TestRefusedWriteIsTracedToItsRecord(t *testing.T) {
+	for _, action := range []framework.Action{framework.ActionStop, framework.ActionDeadLetter} {
+		t.Run(action.String(), func(t *testing.T) {
+			onBed(t, func(b *bed) {
+				b.opts.Hooks.BeforeSave = func(_ context.Context, _ string, _ offsetstore.TopicPartition, batch *framework.Batch[row]) error {
+					for _, w := range batch.Writes {
+						if w.Value == "a=bad" {
+							return &framework.SaveError{Outcome: framework.NotSaved, Err: fmt.Errorf("%w: duplicate key", framework.ErrRefused)}
+						}
+					}
+					return nil
+				}
+				for i := range 100 {
+					v := "a=1"
+					if i == 70 {
+						v = "a=bad"
+					}
+					b.log.Produce("in", 0, v)
+				}
+				err := b.run(pipelineOf(t, copyOf, framework.OnOutputFailure(framework.FailurePolicy{Action: action})))
+				if action == framework.ActionStop {
+					wantError(t, err, framework.ErrRefused, "in/0@70", "duplicate key")
+					b.wantPosition(in0, 70)
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := b.lane(in0).DeadLetters; len(d) != 1 || d[0].Offset != 70 || !strings.Contains(d[0].Error, "duplicate key") {
+					t.Errorf("dead letters %+v", d)
+				}
+				b.wantPosition(in0, 100)
+				b.wantOnce()
+			})
+		})
+	}
+}
+
+func TestOnePipelineRunsOnceOnASink(t *testing.T) {
+	onBed(t, func(b *bed) {
+		p, sink := pipelineOf(t, copyOf), b.store.Open(b.opts)
+		runner := func() *framework.Runner {
+			r, err := framework.NewRunner(p, frameworktest.NewSource(b.log), sink, b.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		ctx, cancel := context.WithCancel(b.t.Context())
+		first := make(chan error, 1)
+		one := runner()
+		go func() { first <- one.Run(ctx) }()
+		synctest.Wait()
+		wantError(t, runner().Run(b.t.Context()), framework.ErrDuplicatePipeline, `"test"`)
+		cancel()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		cancelled, cancel := context.WithCancel(b.t.Context())
+		cancel()
+		if err := runner().Run(cancelled); err != nil {
+			t.Errorf("after the first has ended: %v", err)
+		}
+	})
+}
+
+// The first save after a start fails for good: the position must not move.
+func TestFirstSaveThatFailsLeavesTheStart(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.cfg.RecoverWithin = time.Second
+		b.opts.Hooks.BeforeSave = func(context.Context, string, offsetstore.TopicPartition, *framework.Batch[row]) error {
+			return &framework.SaveError{Outcome: framework.NotSaved, Err: framework.ErrUnavailable}
+		}
+		b.log.Produce("in", 0, "a=1", "a=2")
+		wantError(t, b.run(pipelineOf(t, copyOf)), framework.ErrUnavailable)
+		b.wantPosition(in0, 0)
+		b.wantRows("copy")
+	})
+}
+
+// A stop that comes while a batch fills loses and repeats nothing.
+func TestStopAtAnyMomentLeavesRowsAndPositionAlike(t *testing.T) {
+	for wait := range 12 {
+		onBed(t, func(b *bed) {
+			b.cfg.BatchRecords = 2
+			b.opts.Hooks.BeforeSave = func(context.Context, string, offsetstore.TopicPartition, *framework.Batch[row]) error {
+				time.Sleep(2 * time.Millisecond)
+				return nil
+			}
+			p := pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
+				return copyOf(framework.Map(in, func(w wire) wire { time.Sleep(time.Millisecond); return w }))
+			})
+			b.log.Produce("in", 0, "a=1", "a=2", "a=3", "a=4")
+			stop := b.start(p)
+			time.Sleep(time.Duration(wait) * time.Millisecond)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if l := b.lane(in0); l.Position.Offset != int64(l.Count) {
+				t.Errorf("stopped after %d ms: position %d, %d rows", wait, l.Position.Offset, l.Count)
+			}
+			b.mustRun(p)
+			b.wantPosition(in0, 4)
+			b.wantOnce()
+		})
+	}
+}

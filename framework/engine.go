@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,33 @@ func newEngine[W any](p *Pipeline[W], source Source, sink Sink[W], cfg Config) *
 	}
 }
 
+// running holds the pipelines that run in this process, by sink and name: two on
+// one sink would take the partitions from each other.
+var running sync.Map
+
+type runningKey struct {
+	sink any
+	name string
+}
+
+// enlist notes that the pipeline runs, and returns how to take that back.
+func (e *engine[W]) enlist() (leave func(), err error) {
+	key := runningKey{e.sink, e.pipeline.name}
+	if !reflect.TypeOf(e.sink).Comparable() {
+		return func() {}, nil
+	}
+	if _, taken := running.LoadOrStore(key, true); taken {
+		return nil, fmt.Errorf("%w: %q runs already on this sink", ErrDuplicatePipeline, e.pipeline.name)
+	}
+	return func() { running.Delete(key) }, nil
+}
+
 func (e *engine[W]) run(ctx context.Context) error {
+	leave, err := e.enlist()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	e.cfg.Logger.Info("pipeline starts", "guarantee", e.sink.Guarantee().Level.String(), "note", e.sink.Guarantee().Note)
 	// The source outlives ctx: it keeps the partitions ours while lanes drain.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))

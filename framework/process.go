@@ -65,12 +65,12 @@ func (l *lane[W]) attempt(r *Record) error {
 }
 
 // enter decodes and handles one record, unless it is known that its outputs
-// alone are too large to be saved.
+// cannot be saved.
 func (l *lane[W]) enter(r *Record) error {
 	t := l.tenure
-	if r.Offset == l.limits.oversized {
+	if r.Offset == l.limits.culprit {
 		t.call.stage = outputStage
-		return ErrTooLarge
+		return l.limits.cause
 	}
 	return t.chain.entry(r)
 }

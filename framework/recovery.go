@@ -47,16 +47,14 @@ func (l *lane[W]) again(cause error) error {
 	switch {
 	case l.ctx.Err() != nil, errors.Is(cause, errGone):
 		return errGone
+	case l.limits.shrunk:
+		return l.smaller(cause)
 	case l.final(cause):
 		return cause
 	case errors.Is(cause, ErrNotOwner):
 		return errGone
 	case l.soft.Err() != nil:
 		return l.whileDraining(cause)
-	case l.limits.shrunk:
-		l.limits.shrunk = false
-		l.log.Warn("the batch was too large; going on with smaller ones", "records", l.limits.records, "error", cause)
-		return nil
 	}
 	wait, err := l.backOff(cause)
 	if err != nil {
@@ -66,6 +64,17 @@ func (l *lane[W]) again(cause error) error {
 	l.status.phase(PhaseRecovering, cause)
 	notify(l.e.cfg.Hooks.Recovering, RecoveringEvent{l.e.pipeline.name, l.tp, cause, wait})
 	if !l.pause(wait) {
+		return errGone
+	}
+	return nil
+}
+
+// smaller begins anew with smaller batches, at once: nothing needs to be waited
+// for. A lane that drains leaves it to the next owner.
+func (l *lane[W]) smaller(cause error) error {
+	l.limits.shrunk = false
+	l.log.Warn("the batch could not be saved as a whole; smaller ones will show which record is at fault", "records", l.limits.records, "error", cause)
+	if l.soft.Err() != nil {
 		return errGone
 	}
 	return nil
@@ -131,32 +140,45 @@ func (l *lane[W]) duel() (time.Duration, error) {
 	return l.recovery.duel.NextBackOff(), nil
 }
 
-// limits shrinks batches after one was too large, until they fit or the one
-// record at fault is found, and lets them grow again.
+// limits shrinks batches after one that the sink would never save, or that
+// could not be reduced, until it fits or the one record at fault is found; then
+// it lets them grow again.
 type limits struct {
 	most, records int
-	ceiling       int // of records; near what was too large last
-	shrunk        bool
-	// oversized is the offset of a record that alone makes a batch too large.
-	oversized int64
+	ceiling       int  // of records; near what failed last
+	shrunk        bool // the tenure ended to begin with smaller batches
+	// culprit is the offset of a record that alone cannot be saved, for cause.
+	culprit int64
+	cause   error
 }
 
 func newLimits(most int) limits {
-	return limits{most: most, records: most, ceiling: most, oversized: -1}
+	return limits{most: most, records: most, ceiling: most, culprit: -1}
 }
 
-// tooLarge is told how many records the batch had and its last offset. With a
-// limit of one, a batch ends at the first record that adds anything to it. It
-// returns false if nothing smaller is left to try.
-func (m *limits) tooLarge(records int, last int64) bool {
-	if m.records == 1 {
-		known := m.oversized == last
-		m.oversized = last
-		m.shrunk = !known
-		return !known
-	}
+// halve is told how many records a batch had that failed. It returns false if it
+// cannot be smaller: with a limit of one, a batch ends at the first record that
+// adds anything to it.
+func (m *limits) halve(records int) bool {
 	n := min(m.records, records)
-	m.records, m.ceiling, m.shrunk = max(1, n/2), max(1, n*3/4), true
+	if n <= 1 {
+		return false
+	}
+	m.records, m.ceiling, m.shrunk = n/2, max(1, n*3/4), true
+	return true
+}
+
+// blame is halve, and at its end knows the record at fault: the last one. It
+// returns false if that one was known already, so that not even its dead letter
+// can be saved.
+func (m *limits) blame(records int, last int64, cause error) bool {
+	if m.halve(records) {
+		return true
+	}
+	if m.culprit == last {
+		return false
+	}
+	m.culprit, m.cause, m.shrunk = last, cause, true
 	return true
 }
 

@@ -101,7 +101,7 @@ func TestFailureAfterAReduceStopsTheLane(t *testing.T) {
 		err := b.run(pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
 			return framework.MapErr(sumOf(in), func(framework.Context, row) (row, error) { return row{}, boom }, framework.Named("store"))
 		}, framework.OnHandlerFailure(framework.FailurePolicy{Action: framework.ActionSkip, Retries: 2})))
-		wantError(t, err, boom, "map store", "in/0", "reduce")
+		wantError(t, err, boom, "map store", "in/0@0", "3 attempts")
 		b.wantPosition(in0, 0)
 	})
 }

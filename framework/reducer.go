@@ -67,9 +67,8 @@ type group[K comparable, V any] struct {
 }
 
 type pair[V any] struct {
-	value  V
-	offset int64
-	group  int32
+	value V
+	group int32
 }
 
 func newReducer[K comparable, V any](r *reduction[K, V], c *call, out func(Keyed[K, V]) error) *reducer[K, V] {
@@ -94,7 +93,7 @@ func (r *reducer[K, V]) add(kv Keyed[K, V]) error {
 		}
 	}
 	r.groups[g].pairs++
-	r.pairs = append(r.pairs, pair[V]{kv.Value, r.call.record.Offset, g})
+	r.pairs = append(r.pairs, pair[V]{kv.Value, g})
 	return nil
 }
 
@@ -102,7 +101,7 @@ func (r *reducer[K, V]) newGroup(key K) (int32, error) {
 	code, err := r.keys.Append(r.code[:0], key)
 	r.code = code[:0]
 	if err != nil {
-		return 0, fmt.Errorf("encode key %v: %w", key, err)
+		return 0, fmt.Errorf("encode key %s: %w", short(key), err)
 	}
 	g, ok := r.byCode[string(code)]
 	if !ok {
@@ -164,7 +163,7 @@ func (r *reducer[K, V]) supply(values [][]byte) error {
 		g := &r.groups[r.waiting[i]]
 		if data != nil {
 			if err := r.values.Decode(data, &g.base); err != nil {
-				return fmt.Errorf("decode the saved total of key %v: %w", g.key, err)
+				return fmt.Errorf("decode the saved total of key %s: %w", short(g.key), err)
 			}
 			g.hasBase = true
 		}
@@ -187,10 +186,8 @@ func (r *reducer[K, V]) fold() error {
 			g.total, g.hasAny = p.value, true
 			continue
 		}
-		r.call.folding = p.offset
 		g.total = r.reduce(g.total, p.value)
 	}
-	r.call.folding = -1
 	return r.encode()
 }
 
@@ -202,7 +199,7 @@ func (r *reducer[K, V]) encode() error {
 		}
 		var err error
 		if g.encoded, err = r.values.Append(nil, g.total); err != nil {
-			return fmt.Errorf("encode the total of key %v: %w", g.key, err)
+			return fmt.Errorf("encode the total of key %s: %w", short(g.key), err)
 		}
 		if g.encoded == nil {
 			g.encoded = []byte{} // nil would remove the key
@@ -218,10 +215,20 @@ func (r *reducer[K, V]) emit() error {
 			continue
 		}
 		if err := r.out(Keyed[K, V]{g.key, g.total}); err != nil {
-			return fmt.Errorf("key %v: %w", g.key, err)
+			return fmt.Errorf("key %s: %w", short(g.key), err)
 		}
 	}
 	return nil
+}
+
+// short is a key as errors show it.
+func short(key any) string {
+	const most = 100
+	s := fmt.Sprint(key)
+	if len(s) > most {
+		s = fmt.Sprintf("%s… (%d bytes)", s[:most], len(s))
+	}
+	return s
 }
 
 func (r *reducer[K, V]) seal(dst []StateEntry, emitted int) []StateEntry {

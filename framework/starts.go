@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -57,6 +58,10 @@ func (t *topicStart) get(ctx context.Context, resolve func() (TopicStart, error)
 func (l *lane[W]) start(ctx context.Context) (offsetstore.Position, error) {
 	stored, err := l.e.topics.of(l.tp.Topic).get(ctx, func() (TopicStart, error) {
 		propose, err := l.part.Resolve(ctx, l.e.cfg.Start)
+		var pe *PositionError
+		if errors.As(err, &pe) {
+			return TopicStart{}, fmt.Errorf("%w: Config.Start asks for offset %d of %s, but the log holds %d..%d", ErrConfig, pe.Position.Offset, pe.TopicPartition, pe.LogStart, pe.LogEnd)
+		}
 		if err != nil {
 			return TopicStart{}, err
 		}

@@ -44,7 +44,7 @@ func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
 	for i := range kills {
 		time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Millisecond)
 		v := i % len(victims)
-		f.killInsideTheLog(victims[v], events)
+		f.killInsideTheLog(victims[v])
 		victims[v] = f.start(victims[v].instance)
 		if i%2 == 0 {
 			f.stop(visitor)
@@ -142,15 +142,40 @@ func (f *fleet) start(instance string) *member {
 	return m
 }
 
-func (f *fleet) killInsideTheLog(m *member, end int64) {
+// killInsideTheLog kills a process while records wait that are not saved yet.
+func (f *fleet) killInsideTheLog(m *member) {
 	f.t.Helper()
+	f.awaitLag()
 	if err := m.cmd.Process.Kill(); err != nil {
 		f.t.Fatalf("process %q had ended by itself: %v\n%s", m.instance, err, m.tail())
 	}
 	<-m.exited
-	if saved := f.saved(); saved <= 0 || saved >= end {
+	saved := f.saved()
+	end, err := f.producer.Records(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if saved <= 0 || saved >= end {
 		f.t.Fatalf("the kill came at %d of %d, which is not inside the log", saved, end)
 	}
+	f.t.Logf("SIGKILL of %q with %d of %d saved", m.instance, saved, end)
+}
+
+// awaitLag returns when what is saved is behind what is produced.
+func (f *fleet) awaitLag() {
+	f.t.Helper()
+	for range 10_000 {
+		saved := f.saved()
+		end, err := f.producer.Records(f.t.Context())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if saved < end {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	f.t.Fatal("nothing ever waited to be saved")
 }
 
 // stop stops a process in order, and wants it to end well.

@@ -30,22 +30,33 @@ func (e *ListError) Error() string {
 // kept once. An IPv6 address stands in brackets. setting names the flag or
 // field in errors, which are of type *ListError. There is no default port.
 func ParseBrokers(setting, list string) ([]string, error) {
-	return parseList(setting, list, "no brokers; give host:port, separated by commas", brokerProblem)
+	brokers, err := parseList(setting, list, "no brokers; give host:port, separated by commas", brokerProblem)
+	for i := repeated(brokers); i >= 0; i = repeated(brokers) {
+		brokers = slices.Delete(brokers, i, i+1)
+	}
+	return brokers, err
 }
 
 // ParseTopics parses a list of topic names separated by commas. Blanks around
-// entries and empty entries are ignored, repeated entries are kept once. Names
+// entries and empty entries are ignored; a repeated entry is an error. Names
 // are case sensitive, and checked against Kafka's rules. setting names the
 // flag or field in errors, which are of type *ListError.
 func ParseTopics(setting, list string) ([]string, error) {
-	return parseList(setting, list, "no topics; give topic names, separated by commas", topicProblem)
+	topics, err := parseList(setting, list, "no topics; give topic names, separated by commas", topicProblem)
+	if err != nil {
+		return nil, err
+	}
+	if i := repeated(topics); i >= 0 {
+		return nil, &ListError{Setting: setting, Input: list, Entry: topics[i], Problem: "listed twice; one of them may be a typing error"}
+	}
+	return topics, nil
 }
 
 func parseList(setting, list, empty string, problem func(string) string) ([]string, error) {
 	var entries []string
 	for part := range strings.SplitSeq(list, ",") {
 		entry := strings.TrimSpace(part)
-		if entry == "" || slices.Contains(entries, entry) {
+		if entry == "" {
 			continue
 		}
 		if p := problem(entry); p != "" {
@@ -57,6 +68,17 @@ func parseList(setting, list, empty string, problem func(string) string) ([]stri
 		return nil, &ListError{Setting: setting, Input: list, Problem: empty}
 	}
 	return entries, nil
+}
+
+// repeated returns the index of the first entry that stands before it already,
+// or -1.
+func repeated(entries []string) int {
+	for i := range entries {
+		if slices.Contains(entries[:i], entries[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 func brokerProblem(entry string) string {

@@ -44,7 +44,7 @@ func TestBrokerLists(t *testing.T) {
 func TestTopicLists(t *testing.T) {
 	check(t, offsetstore.ParseTopics, []listCase{
 		{in: " in , in2 ,", want: []string{"in", "in2"}},
-		{in: "in,in", want: []string{"in"}},
+		{in: "in,in", wrong: "listed twice"},
 		{in: "In,in", want: []string{"In", "in"}},
 		{in: strings.Repeat("x", 249), want: []string{strings.Repeat("x", 249)}},
 		{in: "in in2", wrong: "commas"},

@@ -3,7 +3,7 @@
 // servers and runs it. It prints ratios, since the figures themselves depend on
 // the machine, and fails when a ratio or the memory misses its bound.
 //
-//	reduce    count events by source: the pipeline against a bare loop
+//	reduce    count events by client: the pipeline against a bare loop
 //	          (franz-go, the same decoder, a map; no guarantee)
 //	load      events into Cassandra: the pipeline against a bare loader (the
 //	          same rows in unlogged single-partition batches; no offsets)

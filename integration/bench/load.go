@@ -78,12 +78,12 @@ const (
 // load is what one would write by hand: decode, gather a batch for each
 // Cassandra partition, send many at once.
 func load(ctx context.Context, o options, topic string, cfg cassandra.Config) (time.Duration, error) {
-	began := time.Now()
 	session, err := bareSession(cfg)
 	if err != nil {
 		return 0, err
 	}
 	defer session.Close()
+	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(loaderInFlight)
 	decoder := codec.JSON[app.Event]()
