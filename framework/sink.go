@@ -43,7 +43,8 @@ type Sink[W any] interface {
 
 	// Check refuses a write that could never be saved (an empty key, a value
 	// the column cannot hold, more bytes than a write may have) with an error
-	// that says why, and returns the encoded size of any other in bytes. It is
+	// that says why, and returns the encoded size of any other in bytes. What it
+	// accepts reads back unchanged. It is
 	// pure and fast: it is called once for each write, so that the one record
 	// that caused it can be named.
 	Check(w W) (size int, err error)
@@ -86,8 +87,10 @@ type Claim[W any] interface {
 	// outcome and whether the claim is spent; any other error counts as Unknown
 	// with the claim spent.
 	//
-	// b.From equals the To of the last Save of this claim, or Progress. Writes
-	// of one row take effect in their order. A batch may be empty but for the
+	// b.From equals the To of the last Save of this claim, or Progress. A batch
+	// whose From is not the stored position must not be saved all the same: the
+	// outcome is NotSaved, and Err wraps [ErrCorrupt] or [ErrRefused]. Writes of
+	// one row take effect in their order. A batch may be empty but for the
 	// position, and To may equal From in everything but the lane data.
 	Save(ctx context.Context, b *Batch[W]) error
 
@@ -129,8 +132,9 @@ type StateEntry struct {
 }
 
 // DeadLetter is a record that the pipeline could not process, kept whole so
-// that it can be inspected and replayed. Pipeline, topic and partition are the
-// claim's.
+// that it can be inspected and replayed: nil and empty keys, values and header
+// values are kept apart, header keys may hold any bytes, and times are kept to
+// the millisecond. Pipeline, topic and partition are the claim's.
 type DeadLetter struct {
 	Offset    int64
 	Stage     string // where it failed, as in [RecordError]

@@ -79,7 +79,7 @@ func migrateTables(ctx context.Context, s *gocql.Session, cfg *Config) error {
 
 // missingTables returns which of the sink's own tables do not exist.
 func missingTables(ctx context.Context, s *gocql.Session, keyspace string) ([]string, error) {
-	missing := []string{ledgerTable, stageTable, pipelinesTable, tablesTable, stateTable, deadTable}
+	missing := []string{ledgerTable, stageTable, pipelinesTable, stateTable, deadTable}
 	iter := s.Query("SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", keyspace).
 		WithContext(ctx).Consistency(gocql.One).Iter()
 	for name := ""; iter.Scan(&name); {

@@ -12,7 +12,6 @@ const (
 	ledgerTable    = "lockstep_ledger"
 	stageTable     = "lockstep_stage"
 	pipelinesTable = "lockstep_pipelines"
-	tablesTable    = "lockstep_tables"
 	stateTable     = "lockstep_state"
 	deadTable      = "lockstep_dead"
 )

@@ -40,7 +40,7 @@ func TestTheOwnSchemaMakesEveryTableOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{ledgerTable, stageTable, pipelinesTable, tablesTable, stateTable, deadTable} {
+	for _, table := range []string{ledgerTable, stageTable, pipelinesTable, stateTable, deadTable} {
 		n := 0
 		for _, s := range statements {
 			if strings.HasPrefix(s, "CREATE TABLE IF NOT EXISTS "+table+" (") {
@@ -51,7 +51,7 @@ func TestTheOwnSchemaMakesEveryTableOnce(t *testing.T) {
 			t.Errorf("%s is made %d times", table, n)
 		}
 	}
-	if len(statements) != 6 {
+	if len(statements) != 5 {
 		t.Errorf("there are %d statements", len(statements))
 	}
 }

@@ -18,7 +18,10 @@ const requestRetry = 5 * time.Second
 // added to it.
 func (r *run) newClient() (*kgo.Client, error) {
 	c := &r.cfg
+	var ctx context.Context
+	ctx, r.cutOff = context.WithCancel(context.Background())
 	opts := []kgo.Opt{
+		kgo.WithContext(ctx),
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.WithLogger(r.log),

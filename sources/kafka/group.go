@@ -23,6 +23,9 @@ import (
 // it returns, so pausing them here keeps them silent until they are started.
 func (r *run) onAssigned(_ context.Context, cl *kgo.Client, added map[string][]int32) {
 	cl.PauseFetchPartitions(added)
+	if r.isLeaving() {
+		return // nobody would read them
+	}
 	_, generation := cl.GroupMetadata()
 	ps := make([]framework.Partition, 0, len(added))
 
@@ -64,12 +67,15 @@ func (r *run) onCommitted(_ context.Context, fetched map[string]map[int32]kgo.Of
 // onRevoked gives the lanes time to finish, then publishes their last
 // positions. Once it returns, the group may give the partitions to others.
 func (r *run) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-	ps := r.lookup(lost)
+	r.revoke(r.lookup(lost))
+}
+
+// revoke gives partitions up in order, except those of which that is under way
+// already.
+func (r *run) revoke(ps []*partition) {
+	ps = slices.DeleteFunc(ps, func(p *partition) bool { return !p.beginRevoke() })
 	if len(ps) == 0 {
 		return
-	}
-	for _, p := range ps {
-		p.beginRevoke()
 	}
 	r.mu.Lock()
 	r.notify()

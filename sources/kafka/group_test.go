@@ -239,6 +239,31 @@ func TestStopEndsABlockedPoll(t *testing.T) {
 	}
 }
 
+// A group waits for a member that has died as long as its session lasts. A stop
+// that comes meanwhile must not: there is nothing to give up.
+func TestStopDoesNotWaitForARebalance(t *testing.T) {
+	topic, group := unique("stuck"), unique("group")
+	c, b := fake(t, topic, 1)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		once.Do(func() { close(asked) })
+		c.SleepControl(func() { <-answer })
+		return nil, nil, false
+	})
+	defer close(answer)
+	cfg := b.config(group, topic)
+	cfg.SessionTimeout, cfg.RebalanceTimeout = time.Minute, time.Minute
+	r := run(t, cfg, newRecorder(t))
+	<-asked
+	began := time.Now()
+	r.end()
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the stop took %s, although no partition was held", took)
+	}
+}
+
 func TestALostSessionLosesThePartitionsAndJoinsAgain(t *testing.T) {
 	topic, group := unique("lost"), unique("group")
 	c, b := fake(t, topic, 2)

@@ -90,15 +90,17 @@ func (p *partition) apply() {
 	}
 }
 
-// beginRevoke stops the delivery of records. It waits for the hand-over that is
-// under way.
-func (p *partition) beginRevoke() {
+// beginRevoke stops the delivery of records, and reports whether it was the
+// first to do so. It waits for the hand-over that is under way.
+func (p *partition) beginRevoke() bool {
 	p.deliver.Lock()
 	defer p.deliver.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	first := !p.revoking && !p.dead
 	p.revoking = true
 	p.apply()
+	return first
 }
 
 func (p *partition) kill() {

@@ -69,6 +69,8 @@ type run struct {
 	conns connErrors
 	fetch fetchSize
 	cl    *kgo.Client
+	// cutOff ends every request of the client, for a close that must not wait.
+	cutOff context.CancelFunc
 
 	ctx    context.Context // ends when polling has ended
 	cancel context.CancelFunc
@@ -97,6 +99,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	if err := r.awaitTopics(ctx); err != nil {
 		r.cl.Close()
+		r.cutOff()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -119,14 +122,18 @@ func (r *run) leave() {
 	r.failSeeks()
 	r.mu.Unlock()
 
-	// The callback for the revocation runs within this call and keeps its own
-	// deadline; the rest is for the request that leaves.
-	ctx, cancel := context.WithTimeout(context.Background(), r.revokeTime()+2*requestRetry)
+	// The partitions first: leaving waits for a rebalance that is under way, up to
+	// the session timeout of a member that has died, and that is worth waiting for
+	// only while we hold something.
+	r.revoke(r.all())
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	if err := r.cl.LeaveGroupContext(ctx); err != nil && !errors.Is(err, kgo.ErrClientClosed) {
-		r.log.warn("", "could not leave the consumer group; it gives the partitions to others after the session timeout", "error", err)
+		r.log.warn("", "could not leave the consumer group in time; it gives the partitions to others after the session timeout", "error", err)
+		r.cutOff() // closing would wait for the same
 	}
 	r.cl.Close()
+	r.cutOff()
 	r.cancel()
 	r.mu.Lock()
 	r.ended = true
@@ -134,6 +141,10 @@ func (r *run) leave() {
 	r.wg.Wait()
 	r.lose(r.all()) // none, unless the group's goroutine ended without a callback
 }
+
+// leaveTimeout bounds the request that leaves the group. It is a courtesy: without
+// it the group waits for the session timeout.
+const leaveTimeout = 3 * time.Second
 
 // revokeTime is how long lanes may take to give partitions up.
 func (r *run) revokeTime() time.Duration {
