@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,10 +47,20 @@ func TestMigrateAndPositions(t *testing.T) {
 	if got := strings.Fields(lines[1]); got[0] != "a" || got[1] != "in" || got[2] != "0" || got[3] != "42" {
 		t.Errorf("first line %q, want a in 0 42", lines[1])
 	}
+	if names, values := len(strings.Fields(lines[0])), len(strings.Fields(lines[1])); names != values || !strings.Contains(lines[0], " LOST ") {
+		t.Errorf("%d names for %d values in %q", names, values, out)
+	}
 	_, out, _ = lockstep(t, "positions", "--sink", dsn, "--pipeline", "b", "--json")
 	var l line
 	if err := json.Unmarshal([]byte(out), &l); err != nil || l.Pipeline != "b" || l.NextOffset != 7 || l.SavedAt != nil {
 		t.Errorf("JSON %q, %v: want one line of b at 7, never saved", out, err)
+	}
+	if names := regexp.MustCompile(`"\w*[A-Z]\w*":`).FindAllString(out, -1); len(names) > 0 || !strings.Contains(out, `"dead_lettered":0`) {
+		t.Errorf("JSON %q, want all names in snake_case, not %q", out, names)
+	}
+	code, out, stderr = lockstep(t, "positions", "--sink", dsn, "--pipeline", "c")
+	if code != exitOK || out != "" || !strings.Contains(stderr, `no positions of pipeline "c"`) {
+		t.Errorf("an unknown pipeline: exit %d, %q, %q; want it named on stderr", code, out, stderr)
 	}
 }
 
@@ -81,7 +92,9 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"positions"}, "sink"},
+		{[]string{"positions"}, "such as --sink sqlite://app.db"},
+		{[]string{"positions", "sqlite:///x.db"}, "give the database as --sink sqlite:///x.db"},
+		{[]string{"migrate", "cassandra://u:secret@h/x"}, "give the database as --sink cassandra://…"},
 		{[]string{"positions", "--sink", "app.db"}, "--sink"},
 		{[]string{"positions", "--sink", "mongodb://h/db"}, "mongodb"},
 		{[]string{"positions", "--sink", "cassandra://h:x/ks"}, "--sink"},
@@ -90,11 +103,14 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{[]string{"positions", "--sink", "sqlite://x.db", "--lines"}, "--lines"},
 		{[]string{"positions", "--sink", "sqlite://x.db", "extra"}, "extra"},
 		{[]string{"migrate", "--sink", "sqlite://x.db", "--schema", "missing.sql"}, "--schema"},
-		{[]string{"reset"}, "reset"},
+		{[]string{"reset"}, "unknown command \"reset\"; `lockstep help`"},
 	} {
 		code, _, stderr := lockstep(t, c.args...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d, %q; want %d and %q named", c.args, code, stderr, exitUsage, c.want)
+		}
+		if strings.Contains(stderr, "secret") {
+			t.Errorf("%q: a password is in %q", c.args, stderr)
 		}
 	}
 	if _, err := os.Stat("x.db"); err == nil {
@@ -102,10 +118,51 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}
 }
 
+func TestPositionsMakesNoDatabase(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nope.db")
+	for _, dsn := range []string{"sqlite://" + file, "sqlite://" + file + "?mode=rwc&busy_timeout=5s"} {
+		code, _, stderr := lockstep(t, "positions", "--sink", dsn)
+		if code != exitFailed || !strings.Contains(stderr, "does not exist; check --sink") || !strings.Contains(stderr, file) {
+			t.Errorf("%s: exit %d, %q; want %d and the file named", dsn, code, stderr, exitFailed)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("%s: the file is there afterwards (%v)", dsn, err)
+		}
+	}
+}
+
 func TestPositionsOfADatabaseWithoutTablesSaysWhatToDo(t *testing.T) {
-	dsn := "sqlite://" + filepath.Join(t.TempDir(), "empty.db")
-	code, _, stderr := lockstep(t, "positions", "--sink", dsn)
-	if code == exitOK || !strings.Contains(strings.ToLower(stderr), "migrate") {
-		t.Errorf("exit %d, %q; want a failure that names migrate", code, stderr)
+	file := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := lockstep(t, "positions", "--sink", "sqlite://"+file)
+	if code != exitFailed || !strings.Contains(stderr, "lockstep migrate --sink") {
+		t.Errorf("exit %d, %q; want %d and the command to run", code, stderr, exitFailed)
+	}
+}
+
+func TestMigrateNamesTheFileAtFault(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.sql"), filepath.Join(dir, "README.md")
+	for file, text := range map[string]string{good: "CREATE TABLE IF NOT EXISTS a (b)", bad: "# Not SQL"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, stderr := lockstep(t, "migrate", "--sink", "sqlite://"+filepath.Join(dir, "x.db"), "--schema", good, "--schema", bad)
+	if code != exitFailed || !strings.Contains(stderr, "--schema "+bad) {
+		t.Errorf("exit %d, %q; want %d and %s named", code, stderr, exitFailed, bad)
+	}
+}
+
+func TestAnEmptyDatabaseIsSaidToBeEmpty(t *testing.T) {
+	dsn := "sqlite://" + filepath.Join(t.TempDir(), "app.db")
+	if code, _, stderr := lockstep(t, "migrate", "--sink", dsn); code != exitOK {
+		t.Fatalf("migrate: exit %d: %s", code, stderr)
+	}
+	code, out, stderr := lockstep(t, "positions", "--sink", dsn)
+	if code != exitOK || out != "" || !strings.Contains(stderr, "no positions are stored") {
+		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}
 }

@@ -3,7 +3,8 @@
 //
 // Every command names the database by --sink, a data source name such as
 // cassandra://10.0.0.1:9042/app or sqlite:///var/lib/app.db. It exits with 0 on
-// success, 1 when the work failed, and 2 when it was asked wrongly, before
+// success, 1 when the work failed, which includes a database that is missing or
+// not prepared, and 2 when the command line is wrong, which is found out before
 // anything is connected to.
 package main
 
@@ -18,8 +19,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/lockstep-stream/lockstep/framework"
 )
 
 func main() {
@@ -46,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "lockstep:", err)
 	var failed *failure
-	if errors.As(err, &failed) && !errors.Is(err, framework.ErrConfig) {
+	if errors.As(err, &failed) {
 		return exitFailed
 	}
 	return exitUsage
@@ -70,6 +69,13 @@ func root(log *slog.Logger) *cobra.Command {
 		Short:         "Look at what Lockstep pipelines have saved, and prepare databases",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; `lockstep help` lists the commands", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(positionsCommand(log), migrateCommand(log))
 	return cmd

@@ -19,7 +19,7 @@ exist. Files given by --schema are run afterwards, in order; their statements
 must be idempotent (IF NOT EXISTS). The command may be repeated, and run by
 several machines at once.`,
 		Example: `  lockstep migrate --sink 'cassandra://10.0.0.1/app?replication=3' --schema tables.cql`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 	}
 	dsn := sinkFlag(cmd)
 	files := cmd.Flags().StringArray("schema", nil, "a file with statements that create tables of yours; may be repeated")
@@ -32,8 +32,14 @@ several machines at once.`,
 		if err != nil {
 			return err
 		}
-		if err := db.migrate(cmd.Context(), schema); err != nil {
+		if err := db.migrate(cmd.Context(), nil); err != nil {
 			return failed(err)
+		}
+		for i, text := range schema {
+			// One at a time, so that the file at fault can be named.
+			if err := db.migrate(cmd.Context(), []string{text}); err != nil {
+				return failed(fmt.Errorf("--schema %s: %w", (*files)[i], err))
+			}
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), "the database is ready")
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -19,12 +20,14 @@ func positionsCommand(log *slog.Logger) *cobra.Command {
 		Short: "List the saved positions: the next offset to read, by partition",
 		Long: `List what the sink has saved for each pipeline, topic and partition: the next
 offset to read, and the counts of records that were saved with it. Running
-pipelines are not disturbed.
+pipelines are not disturbed. Nothing stored is no error.
 
-READ = PASSED + FILTERED + SKIPPED + DEAD. PENDING means that a save is durable
-and is not yet known to be visible in full; the partition's owner, or the next
-one, sees to it.`,
-		Args: cobra.NoArgs,
+NEXT is the next offset to read. READ = PASSED + FILTERED + SKIPPED + DEAD.
+LOST counts offsets that a start rule passed over, because the log had dropped
+them. STATE pending means that a save is durable and is not yet known to be
+visible in full; the partition's owner, or the next one, sees to it. OWNER is
+left out where no partition has one.`,
+		Args: noArguments,
 	}
 	dsn := sinkFlag(cmd)
 	pipeline := cmd.Flags().String("pipeline", "", "only this pipeline (default all)")
@@ -43,6 +46,10 @@ one, sees to it.`,
 		if err != nil {
 			return failed(err)
 		}
+		if len(stored) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "lockstep:", noneStored(*pipeline))
+			return nil
+		}
 		write := writeTable
 		if *asJSON {
 			write = writeJSON
@@ -52,17 +59,35 @@ one, sees to it.`,
 	return cmd
 }
 
+func noneStored(pipeline string) string {
+	if pipeline == "" {
+		return "no positions are stored"
+	}
+	return fmt.Sprintf("no positions of pipeline %q are stored; without --pipeline all are listed", pipeline)
+}
+
+// writeTable leaves out the owners where there are none: the table is wide
+// enough for a terminal then.
 func writeTable(out io.Writer, stored []framework.StoredPosition) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PIPELINE\tTOPIC\tPARTITION\tNEXT OFFSET\tREAD\tPASSED\tFILTERED\tSKIPPED\tDEAD\tSAVED\tOWNER\tSTATE")
+	owned := slices.ContainsFunc(stored, func(p framework.StoredPosition) bool { return p.Owner != "" })
+	fmt.Fprint(w, "PIPELINE\tTOPIC\tPARTITION\tNEXT\tREAD\tPASSED\tFILTERED\tSKIPPED\tDEAD\tLOST\tSAVED\tSTATE")
+	if owned {
+		fmt.Fprint(w, "\tOWNER")
+	}
+	fmt.Fprintln(w)
 	for _, p := range stored {
 		c, err := framework.DecodeCounters(p.Lane)
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %s: %w", p.Pipeline, p.TopicPartition, err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n",
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s",
 			p.Pipeline, p.Topic, p.Partition, p.Position.Offset,
-			c.Read, c.Passed, c.Filtered, c.Skipped, c.DeadLettered, savedAt(p), orDash(p.Owner), state(p))
+			c.Read, c.Passed, c.Filtered, c.Skipped, c.DeadLettered, c.Lost, savedAt(p), state(p))
+		if owned {
+			fmt.Fprint(w, "\t", orDash(p.Owner))
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }
@@ -90,14 +115,25 @@ func state(p framework.StoredPosition) string {
 
 // line is a position in JSON.
 type line struct {
-	Pipeline   string             `json:"pipeline"`
-	Topic      string             `json:"topic"`
-	Partition  int32              `json:"partition"`
-	NextOffset int64              `json:"next_offset"`
-	Counters   framework.Counters `json:"counters"`
-	SavedAt    *time.Time         `json:"saved_at"` // null: never
-	Owner      string             `json:"owner"`
-	Pending    bool               `json:"pending"`
+	Pipeline   string     `json:"pipeline"`
+	Topic      string     `json:"topic"`
+	Partition  int32      `json:"partition"`
+	NextOffset int64      `json:"next_offset"`
+	Counters   counters   `json:"counters"`
+	SavedAt    *time.Time `json:"saved_at"` // null: never
+	Owner      string     `json:"owner"`
+	Pending    bool       `json:"pending"`
+}
+
+// counters are a [framework.Counters] in JSON: its fields, in its order.
+type counters struct {
+	Read         int64 `json:"read"`
+	Passed       int64 `json:"passed"`
+	Filtered     int64 `json:"filtered"`
+	Skipped      int64 `json:"skipped"`
+	DeadLettered int64 `json:"dead_lettered"`
+	AlreadySaved int64 `json:"already_saved"`
+	Lost         int64 `json:"lost"`
 }
 
 func writeJSON(out io.Writer, stored []framework.StoredPosition) error {
@@ -107,7 +143,7 @@ func writeJSON(out io.Writer, stored []framework.StoredPosition) error {
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %s: %w", p.Pipeline, p.TopicPartition, err)
 		}
-		l := line{p.Pipeline, p.Topic, p.Partition, p.Position.Offset, c, nil, p.Owner, p.Pending}
+		l := line{p.Pipeline, p.Topic, p.Partition, p.Position.Offset, counters(c), nil, p.Owner, p.Pending}
 		if !p.SavedAt.IsZero() {
 			l.SavedAt = &p.SavedAt
 		}

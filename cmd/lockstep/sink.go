@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,11 +30,23 @@ type database struct {
 
 // sinkFlag adds --sink to cmd and returns where its value will be.
 func sinkFlag(cmd *cobra.Command) *string {
-	dsn := cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace or sqlite://path (required)")
-	if err := cmd.MarkFlagRequired("sink"); err != nil {
-		panic(err) // the flag was added above
+	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace or sqlite://path (required)")
+}
+
+// noArguments refuses what is no flag, and knows a database that lacks its flag.
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return dsn
+	scheme, _, isDSN := strings.Cut(args[0], "://")
+	switch {
+	case isDSN && strings.Contains(args[0], "@"): // a password may be in it
+		return fmt.Errorf("give the database as --sink %s://…", scheme)
+	case isDSN:
+		return fmt.Errorf("give the database as --sink %s", args[0])
+	default:
+		return fmt.Errorf("unexpected argument %q: everything is given by flags, which --help lists", args[0])
+	}
 }
 
 // parseSink chooses the sink by the scheme of a data source name.
@@ -40,6 +55,8 @@ func parseSink(dsn string, log *slog.Logger) (database, error) {
 	var db database
 	var err error
 	switch {
+	case dsn == "":
+		return database{}, fmt.Errorf("%w: --sink is missing; give the database, such as --sink sqlite://app.db or --sink cassandra://10.0.0.1/app", framework.ErrConfig)
 	case !found:
 		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":
@@ -69,7 +86,13 @@ func cassandraDatabase(dsn string, log *slog.Logger) (database, error) {
 func sqliteDatabase(dsn string) (database, error) {
 	_, err := sql.ParseDSN(dsn)
 	cfg := sql.Config{DSN: dsn}
-	open := func(ctx context.Context) (store, error) { return sql.Open(ctx, cfg) }
+	open := func(ctx context.Context) (store, error) {
+		sink, err := sql.Open(ctx, sql.Config{DSN: withoutCreation(dsn)})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the database file does not exist; check --sink: %w", err)
+		}
+		return sink, err
+	}
 	migrate := func(ctx context.Context, schema []string) error {
 		cfg.Schema = schema
 		sink, err := sql.Open(ctx, cfg)
@@ -80,4 +103,13 @@ func sqliteDatabase(dsn string) (database, error) {
 		return sink.Migrate(ctx)
 	}
 	return database{open, migrate}, err
+}
+
+// withoutCreation returns a valid DSN of SQLite with mode=rw: looking at a
+// database must not make one.
+func withoutCreation(dsn string) string {
+	path, query, _ := strings.Cut(dsn, "?")
+	parameters, _ := url.ParseQuery(query) // it was parsed before
+	parameters.Set("mode", "rw")
+	return path + "?" + parameters.Encode()
 }

@@ -56,8 +56,9 @@ func (s *cqlStore) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, er
 	defer cancel()
 	var r ledgerRow
 	var topicID gocql.UUID
+	var next *int64 // null would pass for offset 0
 	err := q.Consistency(s.consistency.serialRead()).Scan(&r.format, &r.epoch, &r.claim, &r.owner, &r.seq, &r.applied,
-		&r.position.Offset, &r.position.LeaderEpoch, &topicID, &r.highTS, &r.gen,
+		&next, &r.position.LeaderEpoch, &topicID, &r.highTS, &r.gen,
 		&r.saveClaim, &r.chunks, &r.bytes, &r.sum, &r.body, &r.lane, &r.savedAt)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return nil, nil
@@ -65,7 +66,10 @@ func (s *cqlStore) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, er
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
-	r.position.TopicID = offsetstore.TopicID(topicID)
+	r.position.TopicID, r.position.Offset = offsetstore.TopicID(topicID), -1
+	if next != nil {
+		r.position.Offset = *next
+	}
 	return &r, nil
 }
 

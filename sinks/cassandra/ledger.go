@@ -80,7 +80,9 @@ func (r *ledgerRow) check() error {
 	case r.epoch < 1 || r.seq < 0 || r.applied < 0 || r.applied > r.seq:
 		return fmt.Errorf("%w: ledger says epoch %d, save %d, applied %d", framework.ErrCorrupt, r.epoch, r.seq, r.applied)
 	case r.position.Offset < 0:
-		return fmt.Errorf("%w: ledger says position %d", framework.ErrCorrupt, r.position.Offset)
+		return fmt.Errorf("%w: ledger says position %d (-1: null)", framework.ErrCorrupt, r.position.Offset)
+	case r.claim == gocql.UUID{}:
+		return fmt.Errorf("%w: ledger says no claim", framework.ErrCorrupt)
 	}
 	return nil
 }

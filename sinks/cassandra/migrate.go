@@ -43,7 +43,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 			return err // it exists, or this could not be found out
 		}
 		if cfg.Replication == "" {
-			cfg.Logger.Warn("cassandra: creating a keyspace with one copy of everything; set Config.Replication", "keyspace", cfg.Keyspace)
+			cfg.Logger.Warn("cassandra: creating a keyspace with one copy of everything; set Config.Replication, or ?replication=3 in the DSN, before the first Migrate", "keyspace", cfg.Keyspace)
 		}
 		return runSchema(ctx, s, []string{keyspace + replication})
 	})

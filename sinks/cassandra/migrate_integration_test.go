@@ -47,7 +47,7 @@ func TestMigrateFromManyProcessesAtOnce(t *testing.T) {
 	wg.Wait()
 	full, s := reopen(t, cfg)
 	before := tableIDs(t, s, cfg.Keyspace)
-	if len(before) != 7 {
+	if len(before) != 6 {
 		t.Fatalf("there are %d tables: %v", len(before), before)
 	}
 	if err := Migrate(t.Context(), cfg); err != nil {
@@ -138,7 +138,7 @@ func TestMigrateLeavesAnExistingKeyspaceAndItsTablesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := tableIDs(t, s, cfg.Keyspace)
-	if after["orders"] != before["orders"] || after["lockstep_dead"] != before["lockstep_dead"] || len(after) != 7 {
+	if after["orders"] != before["orders"] || after["lockstep_dead"] != before["lockstep_dead"] || len(after) != 6 {
 		t.Errorf("before %v, after %v", before, after)
 	}
 }

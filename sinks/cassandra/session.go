@@ -232,7 +232,7 @@ func checkKeyspace(ctx context.Context, s *gocql.Session, cfg *Config) error {
 		WithContext(ctx).Consistency(gocql.One).Scan(&name)
 	switch {
 	case errors.Is(err, gocql.ErrNotFound):
-		return fmt.Errorf("cassandra: %s: %w: keyspace %q does not exist; create it, or run Migrate", cfg, framework.ErrConfig, cfg.Keyspace)
+		return fmt.Errorf("cassandra: %s: %w: keyspace %q does not exist; create it, or run Migrate or `lockstep migrate --sink …`", cfg, framework.ErrConfig, cfg.Keyspace)
 	case err != nil:
 		return fmt.Errorf("cassandra: %s: reading the keyspaces: %w: %w", cfg, framework.ErrUnavailable, err)
 	}

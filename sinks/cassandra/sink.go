@@ -51,6 +51,23 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	for began := c.now(); ; {
+		s, err := openOnce(ctx, cfg, c, tu)
+		// A node that is just coming up answers, and then does not.
+		left := cfg.StartWait - c.now().Sub(began)
+		if !errors.Is(err, framework.ErrUnavailable) || left <= 0 || ctx.Err() != nil {
+			return s, err
+		}
+		cfg.Logger.Info("cassandra: the cluster answered, and then did not; trying again", "error", err)
+		if cause := c.sleep(ctx, time.Second); cause != nil {
+			return nil, fmt.Errorf("%w (%w)", cause, err)
+		}
+	}
+}
+
+// openOnce is one attempt. While the cluster does not answer at all, openSession
+// waits.
+func openOnce(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 	session, err := openSession(ctx, &cfg)
 	if err != nil {
 		return nil, err
@@ -77,7 +94,7 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 }
 
 // errNotMigrated: the keyspace has no ledger yet.
-var errNotMigrated = fmt.Errorf("%w: the sink's tables do not exist; run Migrate, or lockstep.cql", framework.ErrConfig)
+var errNotMigrated = fmt.Errorf("%w: the sink's tables do not exist; run Migrate, `lockstep migrate --sink …`, or lockstep.cql", framework.ErrConfig)
 
 // owner names this process in the ledger, for people.
 func owner() string {

@@ -57,7 +57,7 @@ func TestOpenNamesThePathItCannotUse(t *testing.T) {
 	}{
 		"missing directory": {"sqlite://" + dir + "/none/app.db", "none", framework.ErrConfig},
 		"a directory":       {"sqlite://" + dir, "is a directory", framework.ErrConfig},
-		"missing file":      {"sqlite://" + dir + "/none.db?mode=rw", "none.db does not exist", framework.ErrConfig},
+		"missing file":      {"sqlite://" + dir + "/none.db?mode=rw", "mode=rw creates no database: stat ", framework.ErrConfig},
 		"not a database":    {"sqlite://" + garbage, "garbage.db", framework.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {

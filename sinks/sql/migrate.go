@@ -83,13 +83,13 @@ func (s *Sink) compareFormat(ctx context.Context, q querier) error {
 		return err
 	}
 	if info == nil {
-		return &SchemaError{Table: "lockstep_format", Reason: "the sink's own tables do not exist; run Migrate first"}
+		return &SchemaError{Table: "lockstep_format", Reason: "the sink's own tables do not exist; run Migrate, or `lockstep migrate --sink …`, first"}
 	}
 	var version int
 	err = q.QueryRowContext(ctx, "SELECT version FROM lockstep_format").Scan(&version)
 	switch {
 	case errors.Is(err, stdsql.ErrNoRows):
-		return &SchemaError{Table: "lockstep_format", Reason: "it is empty; run Migrate"}
+		return &SchemaError{Table: "lockstep_format", Reason: "it is empty; run Migrate, or `lockstep migrate --sink …`"}
 	case err != nil:
 		return err
 	case version != formatVersion:

@@ -67,7 +67,7 @@ func checkPath(path string, create bool) error {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("%w: %s is a directory", framework.ErrConfig, path)
 	case errors.Is(err, os.ErrNotExist) && !create:
-		return fmt.Errorf("%w: %s does not exist, and mode=rw does not create it", framework.ErrConfig, path)
+		return fmt.Errorf("%w: mode=rw creates no database: %w", framework.ErrConfig, err)
 	case errors.Is(err, os.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("%w: the directory of %s: %w", framework.ErrConfig, path, err)
