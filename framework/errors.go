@@ -113,13 +113,13 @@ type PositionError struct {
 func (e *PositionError) Error() string {
 	switch {
 	case errors.Is(e.Err, ErrTopicRecreated):
-		return fmt.Sprintf("%s: %v: the saved position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then start under a new pipeline name",
+		return fmt.Sprintf("%s: %v: the position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then start under a new pipeline name",
 			e.TopicPartition, e.Err, e.Position.Offset, e.Position.TopicID, e.TopicID)
 	case errors.Is(e.Err, ErrBelowLogStart):
-		return fmt.Sprintf("%s: %v: saved position %d, available %d..%d: the records between are gone (%d offsets); set Config.BelowLogStart to go on without them",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the records between are gone (%d offsets); set Config.BelowLogStart to go on without them",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd, e.LogStart-e.Position.Offset)
 	default:
-		return fmt.Sprintf("%s: %v: saved position %d, available %d..%d: the log was truncated; find out what became of the records, then start under a new pipeline name",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the log was truncated; find out what became of the records, then start under a new pipeline name",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd)
 	}
 }

@@ -20,6 +20,9 @@ func (l *lane[W]) work() error {
 		if l.ctx.Err() != nil {
 			return errGone
 		}
+		if err := l.inbox.failure(); errors.Is(err, ErrAboveLogEnd) {
+			return err // what was read may have been replaced
+		}
 		if !l.ripe() {
 			if err := l.fill(); err != nil {
 				return err
