@@ -34,10 +34,10 @@ func (d *demo) startChild(hold int64) (*child, error) {
 	}
 	c := &child{log: &tail{}, ended: make(chan struct{})}
 	c.cmd = exec.Command(self, streamingCommand,
-		"-brokers", d.brokers, "-topic", d.topic, "-sink", d.sink, "-wait", d.wait.String(), "-stdin",
+		"--brokers", d.brokers, "--topic", d.topic, "--sink", d.sink, "--wait", d.wait.String(), "--stdin",
 		// A static member takes its predecessor's partitions at once.
-		"-group", d.topic, "-instance", "demo",
-		"-batch", strconv.Itoa(d.batch()), "-hold", strconv.FormatInt(hold, 10))
+		"--group", d.topic, "--instance", "demo",
+		"--batch", strconv.Itoa(d.batch()), "--hold", strconv.FormatInt(hold, 10))
 	c.cmd.Stderr = c.log
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

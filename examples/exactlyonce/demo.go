@@ -33,7 +33,7 @@ type demo struct {
 // newDemo checks what is left to check, and connects to everything.
 func newDemo(ctx context.Context, s settings, out io.Writer) (_ *demo, err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	db, err := app.ParseDatabase("-sink", s.sink, log)
+	db, err := app.ParseDatabase("--sink", s.sink, log)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (d *demo) openTopic(ctx context.Context) (err error) {
 	}
 	n, err := d.producer.Records(ctx)
 	if err == nil && n > 0 {
-		return fmt.Errorf("%w: -topic %s has %d records already, and the check has to know every one: choose another, such as -topic %s.%d",
+		return fmt.Errorf("%w: --topic %s has %d records already, and the check has to know every one: choose another, such as --topic %s.%d",
 			framework.ErrConfig, d.topic, n, d.topic, time.Now().Unix())
 	}
 	return err
@@ -85,7 +85,7 @@ func (d *demo) openTopic(ctx context.Context) (err error) {
 func (d *demo) refuseKnownTopic(ctx context.Context) error {
 	positions, err := d.reader.Positions(ctx, d.topic)
 	if err == nil && len(positions) > 0 {
-		return fmt.Errorf("%w: -sink holds results of a topic named %s already: choose another -sink, or another topic, such as -topic %s.%d",
+		return fmt.Errorf("%w: --sink holds results of a topic named %s already: choose another --sink, or another topic, such as --topic %s.%d",
 			framework.ErrConfig, d.topic, d.topic, time.Now().Unix())
 	}
 	return err

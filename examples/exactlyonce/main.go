@@ -8,11 +8,11 @@
 // Kafka is one in this process and the database a SQLite file in a temporary
 // directory, unless flags name real ones:
 //
-//	go run ./examples/exactlyonce -brokers 127.0.0.1:9092 -sink cassandra://127.0.0.1:9042/exactlyonce
+//	go run ./examples/exactlyonce --brokers 127.0.0.1:9092 --sink cassandra://127.0.0.1:9042/exactlyonce
 //
 // The check has to know every event of the topic, so the topic must be empty or
 // missing, and the database must not know it yet. A second run against the same
-// servers therefore needs another -topic; rows of other topics are left alone.
+// servers therefore needs another --topic; rows of other topics are left alone.
 //
 // The exit code is 0 if the tables hold exactly what was produced.
 package main
@@ -70,11 +70,11 @@ const eventsPerCrash = 20
 func (s *settings) check() (err error) {
 	switch least := eventsPerCrash * (s.crashes + 1); {
 	case s.crashes < 0:
-		return fmt.Errorf("%w: -crashes %d: give 0 or more", framework.ErrConfig, s.crashes)
+		return fmt.Errorf("%w: --crashes %d: give 0 or more", framework.ErrConfig, s.crashes)
 	case s.events < least:
-		return fmt.Errorf("%w: -events %d: give at least %d for %d crashes", framework.ErrConfig, s.events, least, s.crashes)
+		return fmt.Errorf("%w: --events %d: give at least %d for %d crashes", framework.ErrConfig, s.events, least, s.crashes)
 	case s.wait <= 0:
-		return fmt.Errorf("%w: -wait %v: give more than 0", framework.ErrConfig, s.wait)
+		return fmt.Errorf("%w: --wait %v: give more than 0", framework.ErrConfig, s.wait)
 	}
 	if s.seed == 0 {
 		s.seed = rand.Uint64()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -54,36 +56,44 @@ func ParseFlags(flags *flag.FlagSet, args []string, w io.Writer) error {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		flags.SetOutput(w)
-		flags.Usage()
-		return err
+		return errors.Join(err, printHelp(flags, w))
 	case err != nil:
-		return fmt.Errorf("%w: %w (-help lists the flags)", framework.ErrConfig, err)
+		return fmt.Errorf("%w: %w (--help lists the flags)", framework.ErrConfig, err)
 	case flags.NArg() > 0:
-		return fmt.Errorf("%w: unexpected argument %q: all settings are flags (-help lists them)", framework.ErrConfig, flags.Arg(0))
+		return fmt.Errorf("%w: unexpected argument %q: all settings are flags (--help lists them)", framework.ErrConfig, flags.Arg(0))
 	}
 	return nil
 }
 
-// Brokers parses the value of -brokers. The error matches
+// printHelp writes what package flag says, with the flags spelt as in all other
+// texts: it takes one dash or two.
+func printHelp(flags *flag.FlagSet, w io.Writer) error {
+	var text bytes.Buffer
+	flags.SetOutput(&text)
+	flags.Usage()
+	_, err := io.WriteString(w, strings.ReplaceAll(text.String(), "\n  -", "\n  --"))
+	return err
+}
+
+// Brokers parses the value of --brokers. The error matches
 // [framework.ErrConfig].
 func Brokers(list string) ([]string, error) {
-	brokers, err := offsetstore.ParseBrokers("-brokers", list)
+	brokers, err := offsetstore.ParseBrokers("--brokers", list)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", framework.ErrConfig, err)
 	}
 	return brokers, nil
 }
 
-// OneTopic parses the value of -topic, which must be one topic. The error
+// OneTopic parses the value of --topic, which must be one topic. The error
 // matches [framework.ErrConfig].
 func OneTopic(name string) (string, error) {
-	topics, err := offsetstore.ParseTopics("-topic", name)
+	topics, err := offsetstore.ParseTopics("--topic", name)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", framework.ErrConfig, err)
 	}
 	if len(topics) > 1 {
-		return "", fmt.Errorf("%w: -topic %q: give one topic", framework.ErrConfig, name)
+		return "", fmt.Errorf("%w: --topic %q: give one topic", framework.ErrConfig, name)
 	}
 	return topics[0], nil
 }

@@ -70,7 +70,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	if !errors.Is(err, flag.ErrHelp) || exitCode(io.Discard, err) != 0 {
 		t.Errorf("-help: %v", err)
 	}
-	for _, name := range []string{"-brokers", "-sink", "-topic"} {
+	for _, name := range []string{"\n  --brokers host:port", "\n  --sink", "\n  --topic"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("help does not mention %s:\n%s", name, out.String())
 		}

@@ -88,11 +88,11 @@ func stream(ctx context.Context, source framework.Source, db Database, cfg frame
 func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) {
 	switch {
 	case s.batch < 0 || s.hold < 0:
-		return nil, nil, fmt.Errorf("%w: -batch %d, -hold %d: give 0 or more", framework.ErrConfig, s.batch, s.hold)
+		return nil, nil, fmt.Errorf("%w: --batch %d, --hold %d: give 0 or more", framework.ErrConfig, s.batch, s.hold)
 	case s.wait <= 0:
-		return nil, nil, fmt.Errorf("%w: -wait %v: give more than 0", framework.ErrConfig, s.wait)
+		return nil, nil, fmt.Errorf("%w: --wait %v: give more than 0", framework.ErrConfig, s.wait)
 	case s.group == "":
-		return nil, nil, fmt.Errorf("%w: -group is empty; give the consumer group's name", framework.ErrConfig)
+		return nil, nil, fmt.Errorf("%w: --group is empty; give the consumer group's name", framework.ErrConfig)
 	}
 	brokers, err := Brokers(s.brokers)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := ParseDatabase("-sink", s.sink, log)
+	db, err := ParseDatabase("--sink", s.sink, log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,7 +35,7 @@ func Connect(ctx context.Context, brokers []string, topic string, wait time.Dura
 		kgo.ProducerLinger(5*time.Millisecond),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("-brokers: %w: %w", framework.ErrConfig, err)
+		return nil, fmt.Errorf("--brokers: %w: %w", framework.ErrConfig, err)
 	}
 	p := &Producer{topic: topic, client: client, admin: kadm.NewClient(client)}
 	if err := p.await(ctx, wait, log); err != nil {

@@ -66,11 +66,11 @@ func Program(ctx context.Context, args []string, stderr io.Writer) error {
 func (p *program) check() (brokers []string, err error) {
 	for name, value := range map[string]int64{"count": int64(p.count), "first": p.first, "rate": int64(p.rate)} {
 		if value < 0 {
-			return nil, fmt.Errorf("%w: -%s %d: give 0 or more", framework.ErrConfig, name, value)
+			return nil, fmt.Errorf("%w: --%s %d: give 0 or more", framework.ErrConfig, name, value)
 		}
 	}
 	if p.wait <= 0 {
-		return nil, fmt.Errorf("%w: -wait %v: give more than 0", framework.ErrConfig, p.wait)
+		return nil, fmt.Errorf("%w: --wait %v: give more than 0", framework.ErrConfig, p.wait)
 	}
 	if p.topic, err = app.OneTopic(p.topic); err != nil {
 		return nil, err
