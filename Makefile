@@ -6,6 +6,8 @@ SERVERS    ?= $(GO) run ./integration/servers/cmd/withservers
 PACKAGES   ?= ./...
 TIMEOUT    ?= 10m
 TESTFLAGS  ?=
+# The race detector needs cgo, and cgo a C compiler.
+RACE       ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $(firstword $(shell $(GO) env CC)) >/dev/null && echo -race)
 BENCHFLAGS ?=
 
 .DEFAULT_GOAL := help
@@ -15,11 +17,12 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
 .PHONY: unit
-unit: ## Test without any server, in seconds
-	$(GO) test -race $(TESTFLAGS) $(PACKAGES)
+unit: ## Test without any server, in about a minute; under the race detector where a C compiler is found
+	@[ -n "$(RACE)" ] || echo 'no C compiler was found: testing without the race detector'
+	$(GO) test $(RACE) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: test
-test: ## Test everything, with real Kafka and Cassandra
+test: ## Test everything, with real Kafka and Cassandra, under the race detector
 	$(SERVERS) -fast-start -kafka -cassandra -cassandra-auth -- \
 		$(GO) test -race -tags integration -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
