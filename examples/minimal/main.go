@@ -1,9 +1,10 @@
 // Command minimal is the smallest useful program: it adds up what each customer
-// spent, from a Kafka topic into a SQLite file.
+// spent, from the Kafka topic orders into a SQLite file.
 package main
 
 import (
 	"context"
+	"flag"
 	"log"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/framework/codec"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 	"github.com/lockstep-stream/lockstep/sources/kafka"
 )
@@ -18,7 +20,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	check(run(ctx, []string{"127.0.0.1:9092"}, "sqlite://spending.db"))
+	brokers := flag.String("brokers", "127.0.0.1:9092", "Kafka brokers, `host:port,…`")
+	dsn := flag.String("sink", "sqlite://spending.db", "where to save: sqlite://path")
+	flag.Parse()
+	check(run(ctx, must(offsetstore.ParseBrokers("--brokers", *brokers)), *dsn))
 }
 
 // snippet:start
