@@ -109,7 +109,7 @@ func newFleet(t *testing.T) *fleet {
 	if err := f.producer.CreateTopic(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db, err := app.ParseDatabase("-sink", dsn, slog.Default())
+	db, err := app.ParseDatabase("--sink", dsn, time.Minute, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

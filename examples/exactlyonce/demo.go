@@ -32,8 +32,7 @@ type demo struct {
 
 // newDemo checks what is left to check, and connects to everything.
 func newDemo(ctx context.Context, s settings, out io.Writer) (_ *demo, err error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	db, err := app.ParseDatabase("--sink", s.sink, log)
+	db, err := app.ParseDatabase("--sink", s.sink, s.wait, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +45,21 @@ func newDemo(ctx context.Context, s settings, out io.Writer) (_ *demo, err error
 	if err := d.openTopic(ctx); err != nil {
 		return nil, err
 	}
-	if err := db.Migrate(ctx); err != nil {
-		return nil, err
-	}
-	if d.reader, err = db.Read(ctx); err != nil {
+	if err := d.openDatabase(ctx, db); err != nil {
 		return nil, err
 	}
 	return d, d.refuseKnownTopic(ctx)
+}
+
+// openDatabase creates the tables and opens them for reading.
+func (d *demo) openDatabase(ctx context.Context, db app.Database) (err error) {
+	if err = db.Migrate(ctx); err == nil {
+		d.reader, err = db.Read(ctx)
+	}
+	if errors.Is(err, framework.ErrUnavailable) {
+		err = fmt.Errorf("start the database with docker compose up, or correct --sink: %w", err)
+	}
+	return err
 }
 
 // openTopic connects to Kafka, or starts one, and makes sure that the topic
@@ -107,7 +114,8 @@ func (d *demo) close() {
 
 // run produces, crashes, finishes and checks.
 func (d *demo) run(ctx context.Context) error {
-	d.screen.say("Kafka at %s, topic %s, %d partitions", d.brokers, d.topic, app.Partitions)
+	defer d.screen.end()
+	d.screen.say("Kafka at %s, topic %s, %d partitions, --seed %d", d.brokers, d.topic, app.Partitions, d.seed)
 	if err := d.produce(ctx); err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func TestTheDemoSurvivesItsCrashes(t *testing.T) {
 		}
 		last = saved
 	}
-	for _, want := range []string{"producing: 600 of 600", "saving: 600 of 600", "positions:\n", app.Topic + "/2  ", "most alerts:\n"} {
+	for _, want := range []string{"3 partitions, --seed 1\n", "producing: 600 of 600", "saving: 600 of 600", "positions:\n", app.Topic + "/2  ", "most alerts:\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}
@@ -265,6 +265,32 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestADatabaseThatIsDownIsNamedAtOnce runs the program itself, since what it
+// has to say while it waits goes to stderr.
+func TestADatabaseThatIsDownIsNamedAtOnce(t *testing.T) {
+	cmd := exec.Command(os.Args[0], demoCommand, "--events", "100", "--sink", "cassandra://127.0.0.1:1/k", "--wait", "1s")
+	out, _ := cmd.CombinedOutput() // its error is the code
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for _, want := range []string{"waiting for the cluster", "answered within 1s", "start the database with docker compose up, or correct --sink"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestABarThatIsCutShortEndsItsLine(t *testing.T) {
+	var out bytes.Buffer
+	s := &screen{out: &out, terminal: true}
+	s.progress("saving", 10).set(5)
+	s.end()
+	s.end()
+	if text := out.String(); !strings.HasSuffix(text, "\n") || strings.Count(text, "\n") != 1 {
+		t.Errorf("the terminal holds %q, want one line that ends", text)
+	}
+}
+
 // TestASignalStopsThePipelineInOrder stops the process in the middle of its work
 // and wants rows and positions to agree.
 func TestASignalStopsThePipelineInOrder(t *testing.T) {
@@ -330,7 +356,7 @@ func TestTheTwoProgramsApart(t *testing.T) {
 	if err := generate.Program(t.Context(), []string{"-brokers", brokers, "-count", "500", "-rate", "0"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	db, err := app.ParseDatabase("-sink", sink, slog.New(slog.DiscardHandler))
+	db, err := app.ParseDatabase("--sink", sink, time.Minute, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,8 @@ func (s *screen) progress(what string, total int) progress {
 		progressbar.OptionSetDescription(fmt.Sprintf("%-9s", what)),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetWidth(40),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond))
 	return &progressBar{s}
 }
@@ -67,8 +69,15 @@ func (b *progressBar) set(n int) { _ = b.screen.bar.Set(n) } // cosmetic
 
 func (b *progressBar) done() {
 	_ = b.screen.bar.Finish()
-	b.screen.bar = nil
-	fmt.Fprintln(b.screen.out)
+	b.screen.end()
+}
+
+// end leaves the line of a bar that is still shown, as it is.
+func (s *screen) end() {
+	if s.bar != nil {
+		s.bar = nil
+		fmt.Fprintln(s.out)
+	}
 }
 
 // progressLines prints a line at each quarter.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/gocql/gocql"
 
@@ -34,7 +35,7 @@ type cassandraDB struct {
 	alerts *cassandra.Table[AlertRow]
 }
 
-func parseCassandra(dsn string, log *slog.Logger) (Database, error) {
+func parseCassandra(dsn string, wait time.Duration, log *slog.Logger) (Database, error) {
 	cfg, err := cassandra.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
@@ -47,6 +48,9 @@ func parseCassandra(dsn string, log *slog.Logger) (Database, error) {
 	db.cfg.Tables = []cassandra.AnyTable{db.events, db.alerts}
 	db.cfg.Schema = []string{CassandraSchema}
 	db.cfg.Logger = log
+	if db.cfg.StartWait == 0 {
+		db.cfg.StartWait = wait
+	}
 	return db, nil
 }
 

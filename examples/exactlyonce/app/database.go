@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 )
@@ -34,8 +35,9 @@ type Reader interface {
 
 // ParseDatabase chooses the database by the scheme of a data source name:
 // cassandra://hosts/keyspace or sqlite://path. setting names the flag in errors,
-// which match [framework.ErrConfig]. It connects to nothing.
-func ParseDatabase(setting, dsn string, log *slog.Logger) (Database, error) {
+// which match [framework.ErrConfig]. A server that is not up yet is waited for, at
+// most wait, unless the name itself says how long. It connects to nothing.
+func ParseDatabase(setting, dsn string, wait time.Duration, log *slog.Logger) (Database, error) {
 	scheme, _, found := strings.Cut(dsn, "://")
 	var db Database
 	var err error
@@ -43,7 +45,7 @@ func ParseDatabase(setting, dsn string, log *slog.Logger) (Database, error) {
 	case !found:
 		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":
-		db, err = parseCassandra(dsn, log)
+		db, err = parseCassandra(dsn, wait, log)
 	case scheme == "sqlite":
 		db, err = parseSQLite(dsn)
 	default:

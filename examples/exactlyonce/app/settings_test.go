@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
 // TestStreamingRefusesWrongSettings wants each refused at once, by name. Nothing
@@ -58,7 +59,7 @@ func TestStreamingRefusesWrongSettings(t *testing.T) {
 }
 
 func TestPasswordsAreNotInErrors(t *testing.T) {
-	_, err := ParseDatabase("-sink", "cassandra://user:secret@h:x/k", slog.New(slog.DiscardHandler))
+	_, err := ParseDatabase("--sink", "cassandra://user:secret@h:x/k", time.Minute, slog.New(slog.DiscardHandler))
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
@@ -111,5 +112,38 @@ func TestHoldKeepsEveryLane(t *testing.T) {
 	}
 	if total < 5 || total > 7 {
 		t.Errorf("%d saves of 2 records, want 5 and at most one more from each other lane", total)
+	}
+}
+
+func TestTheWaitForCassandraIsThatOfTheFlagUnlessTheNameHasOne(t *testing.T) {
+	for dsn, want := range map[string]time.Duration{
+		"cassandra://h/k":               3 * time.Second,
+		"cassandra://h/k?start_wait=9s": 9 * time.Second,
+	} {
+		db, err := ParseDatabase("--sink", dsn, 3*time.Second, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := db.(*cassandraDB).cfg.StartWait; got != want {
+			t.Errorf("%s waits %v, want %v", dsn, got, want)
+		}
+	}
+}
+
+func TestAReportRepeatsNothing(t *testing.T) {
+	said := map[offsetstore.TopicPartition]laneReport{}
+	lanes := []framework.LaneStatus{
+		{TopicPartition: offsetstore.TopicPartition{Topic: "in"}, Position: offsetstore.At(1)},
+		{TopicPartition: offsetstore.TopicPartition{Topic: "in", Partition: 1}, Position: offsetstore.At(1)},
+	}
+	if got := news(said, lanes); len(got) != 2 {
+		t.Errorf("the first report has %d lanes, want both", len(got))
+	}
+	if got := news(said, lanes); len(got) != 0 {
+		t.Errorf("nothing has changed, but the report has %v", got)
+	}
+	lanes[1].Position = offsetstore.At(2)
+	if got := news(said, lanes); len(got) != 1 || got[0].TopicPartition.Partition != 1 {
+		t.Errorf("one lane has moved, but the report has %v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sources/kafka"
 )
 
@@ -39,7 +40,7 @@ func (s *streaming) flags() *flag.FlagSet {
 	f.StringVar(&s.sink, "sink", "cassandra://127.0.0.1:9042/exactlyonce", "where to save: cassandra://hosts/keyspace or sqlite://path")
 	f.BoolVar(&s.stdin, "stdin", false, "stop when standard input ends")
 	f.StringVar(&s.topic, "topic", Topic, "topic of the events")
-	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka to be up, and for the topic to exist")
+	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka and Cassandra to be up, and for the topic to exist")
 	return f
 }
 
@@ -79,7 +80,6 @@ func stream(ctx context.Context, source framework.Source, db Database, cfg frame
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	return db.Run(ctx, source, cfg, func(r *framework.Runner) {
-		log.Info("running", "pipeline", r.Name(), "guarantee", r.Guarantee().Level)
 		reports.Go(func() { report(ctx, r, log) })
 	})
 }
@@ -102,7 +102,7 @@ func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := ParseDatabase("--sink", s.sink, log)
+	db, err := ParseDatabase("--sink", s.sink, s.wait, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,18 +141,40 @@ func stopAtEOF(r io.Reader, stop func()) {
 	stop()
 }
 
-// report logs the positions every ten seconds until ctx ends.
+// report logs the positions every ten seconds until ctx ends, each when it has
+// changed.
 func report(ctx context.Context, r *framework.Runner, log *slog.Logger) {
 	ticker := time.NewTicker(10 * time.Second)
 	defer ticker.Stop()
+	said := map[offsetstore.TopicPartition]laneReport{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, lane := range r.Lanes() {
+		for _, lane := range news(said, r.Lanes()) {
 			log.Info("position", "lane", lane.TopicPartition, "phase", lane.Phase, "next_offset", lane.Position.Offset, "read", lane.Counters.Read, "filtered", lane.Counters.Filtered)
 		}
 	}
+}
+
+// laneReport is what a report says of a lane.
+type laneReport struct {
+	phase    framework.Phase
+	offset   int64
+	counters framework.Counters
+}
+
+// news returns the lanes of which something else is to be said than last time,
+// and takes note of it.
+func news(said map[offsetstore.TopicPartition]laneReport, lanes []framework.LaneStatus) (changed []framework.LaneStatus) {
+	for _, lane := range lanes {
+		now := laneReport{lane.Phase, lane.Position.Offset, lane.Counters}
+		if last, ok := said[lane.TopicPartition]; !ok || last != now {
+			changed = append(changed, lane)
+		}
+		said[lane.TopicPartition] = now
+	}
+	return changed
 }

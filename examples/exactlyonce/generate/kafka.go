@@ -61,7 +61,7 @@ func (p *Producer) await(ctx context.Context, wait time.Duration, log *slog.Logg
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-waitCtx.Done():
-			return fmt.Errorf("no Kafka broker answered within %v: %w: %w", wait, framework.ErrUnavailable, err)
+			return fmt.Errorf("no Kafka broker answered within %v; start one with docker compose up, or correct --brokers: %w: %w", wait, framework.ErrUnavailable, err)
 		case <-time.After(time.Second):
 		}
 	}
