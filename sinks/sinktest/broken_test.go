@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -318,6 +319,57 @@ func TestSuiteAsksNoMoreThanIsPromised(t *testing.T) {
 		for _, f := range failures(t.Context(), h, c) {
 			t.Errorf("%s: %s", c.name, f)
 		}
+	}
+}
+
+// What is not tested is said, but only of rules that the sink is bound by.
+func TestWhatCannotBeTestedIsNamed(t *testing.T) {
+	h := newWorld().harness(func(s sink) sink { return s })
+	if texts := untested(h); len(texts) > 0 {
+		t.Errorf("with every field given, these are not tested: %q", texts)
+	}
+	h.Delete, h.Refused = nil, nil
+	texts := strings.Join(untested(h), "\n")
+	for _, want := range []string{"Harness.Delete is not given", "Harness.Refused is not given"} {
+		if !strings.Contains(texts, want) {
+			t.Errorf("%q lacks %q", texts, want)
+		}
+	}
+	h.Guarantee.Level = framework.AtLeastOnce
+	if texts := untested(h); len(texts) != 1 || !strings.Contains(texts[0], "Delete") {
+		t.Errorf("at least once, these are not tested: %q; want only the case that needs Delete", texts)
+	}
+}
+
+func TestADeadLetterThatDiffersIsToldShortly(t *testing.T) {
+	whole := func() framework.DeadLetter {
+		return framework.DeadLetter{
+			Offset: 1, Stage: "output", Error: "bad", Attempts: 2, FailedAt: time.UnixMilli(5), Timestamp: time.UnixMilli(6),
+			Key: []byte{}, Value: []byte(strings.Repeat("v", 100_000) + "end"),
+			Headers: []framework.Header{{Key: "a", Value: []byte("1")}, {Key: "b"}},
+		}
+	}
+	for field, change := range map[string]func(*framework.DeadLetter){
+		"Offset":           func(d *framework.DeadLetter) { d.Offset++ },
+		"Stage":            func(d *framework.DeadLetter) { d.Stage = "" },
+		"Error":            func(d *framework.DeadLetter) { d.Error = "b" },
+		"Attempts":         func(d *framework.DeadLetter) { d.Attempts = 0 },
+		"FailedAt":         func(d *framework.DeadLetter) { d.FailedAt = time.UnixMilli(6) },
+		"Timestamp":        func(d *framework.DeadLetter) { d.Timestamp = time.Time{} },
+		"Key":              func(d *framework.DeadLetter) { d.Key = nil },
+		"Value":            func(d *framework.DeadLetter) { d.Value = d.Value[:len(d.Value)-2] },
+		"len(Headers)":     func(d *framework.DeadLetter) { d.Headers = d.Headers[:1] },
+		"Headers[0].Key":   func(d *framework.DeadLetter) { d.Headers[0].Key = "" },
+		"Headers[1].Value": func(d *framework.DeadLetter) { d.Headers[1].Value = []byte{} },
+	} {
+		d := whole()
+		change(&d)
+		if text := deadLetterDiffers(d, whole()); !strings.HasPrefix(text, field+" is ") || len(text) > 300 {
+			t.Errorf("%s: %d bytes: %.300s", field, len(text), text)
+		}
+	}
+	if text := deadLetterDiffers(whole(), whole()); text != "" {
+		t.Errorf("equal ones: %s", text)
 	}
 }
 

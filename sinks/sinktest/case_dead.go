@@ -2,6 +2,8 @@ package sinktest
 
 import (
 	"bytes"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,22 +30,52 @@ func deadLetterCases[W any]() []testCase[W] {
 	}}
 }
 
-func sameDeadLetter(a, b framework.DeadLetter) bool {
-	if len(a.Headers) != len(b.Headers) {
-		return false
+// deadLetterDiffers names the first field that differs, with both values, or
+// returns "".
+func deadLetterDiffers(got, want framework.DeadLetter) string {
+	fields := func(d framework.DeadLetter) [][2]string {
+		all := [][2]string{
+			{"Offset", strconv.FormatInt(d.Offset, 10)}, {"Stage", d.Stage}, {"Error", d.Error}, {"Attempts", strconv.Itoa(d.Attempts)},
+			{"FailedAt", milliseconds(d.FailedAt)}, {"Timestamp", milliseconds(d.Timestamp)},
+			{"Key", nilOrBytes(d.Key)}, {"Value", nilOrBytes(d.Value)}, {"len(Headers)", strconv.Itoa(len(d.Headers))},
+		}
+		for i, h := range d.Headers {
+			all = append(all, [2]string{fmt.Sprintf("Headers[%d].Key", i), h.Key}, [2]string{fmt.Sprintf("Headers[%d].Value", i), nilOrBytes(h.Value)})
+		}
+		return all
 	}
-	for i := range a.Headers {
-		if a.Headers[i].Key != b.Headers[i].Key || !sameBytes(a.Headers[i].Value, b.Headers[i].Value) {
-			return false
+	wanted := fields(want)
+	for i, f := range fields(got) {
+		if f != wanted[i] { // the number of headers is compared before they are
+			return fmt.Sprintf("%s is %s, want %s", f[0], shortest(f[1], wanted[i][1]), shortest(wanted[i][1], f[1]))
 		}
 	}
-	return a.Offset == b.Offset && a.Stage == b.Stage && a.Error == b.Error && a.Attempts == b.Attempts &&
-		a.FailedAt.UnixMilli() == b.FailedAt.UnixMilli() && a.Timestamp.UnixMilli() == b.Timestamp.UnixMilli() &&
-		sameBytes(a.Key, b.Key) && sameBytes(a.Value, b.Value)
+	return ""
 }
 
-// sameBytes keeps nil apart from empty.
-func sameBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+// milliseconds is a time as far as it must be kept.
+func milliseconds(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// nilOrBytes keeps nil apart from empty.
+func nilOrBytes(b []byte) string {
+	if b == nil {
+		return "nil"
+	}
+	return "bytes " + string(b)
+}
+
+// shortest quotes what is left of s from a little before its first difference
+// from other.
+func shortest(s, other string) string {
+	n := 0
+	for n < min(len(s), len(other)) && s[n] == other[n] {
+		n++
+	}
+	if n < 40 {
+		return shorten(s)
+	}
+	return fmt.Sprintf("…%s from byte %d on", shorten(s[n-10:]), n-10)
+}
 
 func (e *env[W]) wantDeadLetters(l lane, want ...framework.DeadLetter) {
 	e.r.Helper()
@@ -52,8 +84,8 @@ func (e *env[W]) wantDeadLetters(l lane, want ...framework.DeadLetter) {
 		e.fatalf("%s of pipeline %q has %d dead letters, want %d", l.tp, l.pipeline, len(got), len(want))
 	}
 	for i := range want {
-		if !sameDeadLetter(got[i], want[i]) {
-			e.fatalf("dead letter %d reads\n\t%#v\nwant\n\t%#v", i, got[i], want[i])
+		if difference := deadLetterDiffers(got[i], want[i]); difference != "" {
+			e.fatalf("dead letter %d: %s", i, difference)
 		}
 	}
 }

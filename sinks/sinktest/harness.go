@@ -45,7 +45,9 @@ type Harness[W any] struct {
 	MaxBatch int
 
 	// BigBatch is the number of writes in the biggest batch that the suite
-	// saves. Defaults to 5,000, as many as the framework puts in a batch.
+	// saves. Defaults to 5,000, so that the suite stays quick; the framework may
+	// put as many records in a batch as its Config.BatchRecords says, which is
+	// 200,000 by default, and each may have several writes.
 	BigBatch int
 
 	// Timeout bounds each case, so that a sink that hangs fails instead. It

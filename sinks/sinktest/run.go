@@ -16,6 +16,9 @@ func Run[W any](t *testing.T, h Harness[W]) {
 		t.Fatal(err)
 	}
 	h = h.withDefaults()
+	for _, text := range untested(h) {
+		t.Log(text)
+	}
 	for _, c := range casesFor(h) {
 		t.Run(c.name, func(t *testing.T) { runCase(t.Context(), t, h, c) })
 	}
@@ -43,18 +46,44 @@ type need struct {
 func casesFor[W any](h Harness[W]) []testCase[W] {
 	var cases []testCase[W]
 	for _, c := range allCases[W]() {
-		n := c.needs
-		if n.exactlyOnce && h.Guarantee.Level < framework.ExactlyOnce ||
-			n.state && !h.Guarantee.State ||
-			n.deadLetters && !h.Guarantee.DeadLetters ||
-			n.refused && h.Refused == nil ||
-			n.maxBatch && h.MaxBatch == 0 ||
-			n.delete && h.Delete == nil {
-			continue
+		if promised(h, c.needs) && missing(h, c.needs) == "" {
+			cases = append(cases, c)
 		}
-		cases = append(cases, c)
 	}
 	return cases
+}
+
+// promised reports whether a case is about what the sink promises.
+func promised[W any](h Harness[W], n need) bool {
+	return (!n.exactlyOnce || h.Guarantee.Level >= framework.ExactlyOnce) &&
+		(!n.state || h.Guarantee.State) &&
+		(!n.deadLetters || h.Guarantee.DeadLetters)
+}
+
+// missing names the optional field that a case needs and h does not have.
+func missing[W any](h Harness[W], n need) string {
+	switch {
+	case n.refused && h.Refused == nil:
+		return "Harness.Refused"
+	case n.maxBatch && h.MaxBatch == 0:
+		return "Harness.MaxBatch"
+	case n.delete && h.Delete == nil:
+		return "Harness.Delete"
+	default:
+		return ""
+	}
+}
+
+// untested says which rules cannot be checked although the sink is bound by
+// them, so that an author does not take them for checked.
+func untested[W any](h Harness[W]) []string {
+	var texts []string
+	for _, c := range allCases[W]() {
+		if field := missing(h, c.needs); field != "" && promised(h, c.needs) {
+			texts = append(texts, fmt.Sprintf("not tested, since %s is not given: %s: %s", field, c.name, c.rule))
+		}
+	}
+	return texts
 }
 
 func allCases[W any]() []testCase[W] {
