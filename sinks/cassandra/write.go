@@ -50,6 +50,17 @@ func (w *Write) check(maxWrite int) error {
 	return nil
 }
 
+// Check returns the encoded size of w in bytes, or why no table would take it:
+// what [Sink.Check] finds with a default Config, except for what only the
+// keyspace's own tables tell. So a test without a cluster refuses what the sink
+// refuses; the memory sink asks for it.
+func (w Write) Check() (int, error) {
+	if err := w.check(defaultMaxWrite); err != nil {
+		return 0, err
+	}
+	return w.size(), nil
+}
+
 // writesNothing reports whether all cells after the key are unset.
 func writesNothing(row []byte, keys int) bool {
 	for i := 0; len(row) > 0; i++ {

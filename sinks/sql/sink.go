@@ -62,13 +62,8 @@ func (s *Sink) Check(w Write) (int, error) {
 }
 
 func (s *Sink) check(w *Write) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.table == nil:
-		return fmt.Errorf("%w: the write is empty; make writes with the methods of a Table", framework.ErrRefused)
-	case w.size > s.config.MaxWriteBytes:
-		return fmt.Errorf("table %q, row (%s): %w: %d bytes, Config.MaxWriteBytes is %d", w.table.name, w.name(), framework.ErrTooLarge, w.size, s.config.MaxWriteBytes)
+	if err := w.check(s.config.MaxWriteBytes); err != nil {
+		return err
 	}
 	b, err := s.bound(w.table)
 	if err != nil || b == nil {

@@ -67,6 +67,46 @@ func (w *Write) add(f *field, row reflect.Value) {
 	w.size += size
 }
 
+// Check returns the encoded size of w in bytes, or why no database would take it:
+// what [Sink.Check] finds with a default Config, except for what only the
+// database's own table tells. So a test without a database refuses what the sink
+// refuses; the memory sink asks for it.
+func (w Write) Check() (int, error) {
+	if err := w.check(defaultMaxWrite); err != nil {
+		return 0, fmt.Errorf("sql: %w", err)
+	}
+	return w.size, nil
+}
+
+// check returns what is wrong with w by itself. maxWrite is in bytes.
+func (w *Write) check(maxWrite int) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.table == nil:
+		return fmt.Errorf("%w: the write is empty; make writes with the methods of a Table", framework.ErrRefused)
+	case w.size > maxWrite:
+		return fmt.Errorf("table %q, row (%s): %w: %d bytes, Config.MaxWriteBytes is %d", w.table.name, w.name(), framework.ErrTooLarge, w.size, maxWrite)
+	}
+	return nil
+}
+
+// String shows w to people, such as in the output of a test: the operation, the
+// table and the columns, with long values cut. The form may change.
+func (w Write) String() string {
+	switch {
+	case w.err != nil:
+		return fmt.Sprintf("%s that is refused: %v", w.op, w.err)
+	case w.table == nil:
+		return "empty write"
+	}
+	var which []int // all
+	if w.op == opDelete {
+		which = w.table.keys
+	}
+	return fmt.Sprintf("%s %s(%s)", w.op, w.table.name, rowName(w.table.columns(which), w.values))
+}
+
 // name describes the written row in errors.
 func (w *Write) name() string {
 	l := w.table
