@@ -205,6 +205,31 @@ type StoredPosition struct {
 	Pending bool      // committed, and not yet known to be applied in full
 }
 
+// Resetter is the optional power of a sink to move a stored position on an
+// operator's word: back, to do records again, or forth, to pass over them.
+type Resetter interface {
+	// Reset compares and sets. If what is stored is r.From, it becomes r.To, and
+	// every claim made before is fenced: its next Save is refused with [ErrFenced]
+	// and outcome NotSaved. If anything else is stored, or nothing, nothing
+	// changes and the error wraps [ErrRefused] and says what is. A save that was
+	// committed before and not yet made visible is made visible first.
+	//
+	// Rows, dead letters and the lane's own data stay as they are: rows of records
+	// that are done again are written again, never removed. State stays too, unless
+	// r.DropState: then all of the lane's state is gone with the same step, and
+	// reductions begin anew. An error that wraps [ErrUnknown] says that the answer
+	// was lost; [PositionLister] tells what is stored now.
+	Reset(ctx context.Context, r Reset) error
+}
+
+// Reset is what [Resetter] is asked for.
+type Reset struct {
+	Pipeline string
+	offsetstore.TopicPartition
+	From, To  offsetstore.Position // compared and stored whole: offset, leader epoch and topic ID
+	DropState bool
+}
+
 // DeadLetterLister is the optional power of a sink to return the dead letters of
 // one partition, for inspection and replay. It must not disturb running lanes.
 type DeadLetterLister interface {
