@@ -10,5 +10,7 @@
 //	memory    the example's streaming app with millions of records waiting
 //	          and a sink that stands still
 //
-// The sides of a comparison take turns, and the median of each counts.
+// The sides of a comparison take turns, and the median of each counts. The bare
+// sides have a least rate of their own, for two cores shared with the servers: a
+// lame one would flatter the pipeline.
 package main

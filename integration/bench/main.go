@@ -19,11 +19,14 @@ import (
 
 // options are the flags, and where the servers are.
 type options struct {
-	only      string
-	rounds    int
-	records   int // of reduce
-	rows      int // of load
-	waiting   int // of memory
+	only    string
+	rounds  int
+	records int // of reduce
+	rows    int // of load
+	waiting int // of memory
+
+	loaderRows, loaderInFlight int // of the bare loader
+
 	enforce   bool
 	brokers   []string
 	cassandra string
@@ -76,12 +79,14 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.records, "records", 3_000_000, "records to reduce")
 	fs.IntVar(&o.rows, "rows", 300_000, "rows to load into Cassandra")
 	fs.IntVar(&o.waiting, "waiting", 3_000_000, "records waiting in the memory part")
+	fs.IntVar(&o.loaderRows, "loader-rows", 200, "rows in a batch of the bare loader")
+	fs.IntVar(&o.loaderInFlight, "loader-in-flight", 32, "batches of the bare loader on their way at once; the default was found by trying")
 	fs.BoolVar(&o.enforce, "enforce", true, "exit with 1 when a bound is missed")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.rounds < 1 || o.records < 1 || o.rows < 1 || o.waiting < 1 {
-		return o, errors.New("-rounds, -records, -rows and -waiting must be positive")
+	if min(o.rounds, o.records, o.rows, o.waiting, o.loaderRows, o.loaderInFlight) < 1 {
+		return o, errors.New("every number must be positive")
 	}
 	o.quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.cassandra = os.Getenv(servers.EnvCassandra)

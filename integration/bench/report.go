@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -17,6 +18,16 @@ type report struct {
 
 func (r *report) linef(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// line adds a line, whose format ends with the bound, and judges got by the bound
+// unless that is 0.
+func (r *report) line(bound, got float64, format string, args ...any) {
+	if bound == 0 {
+		r.linef("%s", fmt.Sprintf(format[:strings.LastIndex(format, "\tbound")], args...))
+		return
+	}
+	r.verdict(got >= bound, format, append(args, bound)...)
 }
 
 // verdict adds a line with the outcome of a bound.
@@ -40,7 +51,7 @@ func (r *report) print() {
 // side is one way to do a job; it returns how long the job took.
 type side struct {
 	name  string
-	bound float64 // of its rate to the first side's; 0: none
+	bound float64 // the least that counts: of the first side a rate, of the others a ratio to it; 0: none
 	run   func() (time.Duration, error)
 }
 
@@ -62,15 +73,10 @@ func compare(r *report, what string, n, rounds int, sides []side) error {
 		}
 	}
 	base := rate(n, median(took[0]))
-	r.linef("%s\t%s\t%.0f/s", what, sides[0].name, base)
+	r.line(sides[0].bound, base, "%s\t%s\t%.0f/s\t\tbound %.0f/s", what, sides[0].name, base)
 	for i, s := range sides[1:] {
 		own := rate(n, median(took[i+1]))
-		ratio := own / base
-		if s.bound == 0 {
-			r.linef("%s\t%s\t%.0f/s\tratio %.2f", what, s.name, own, ratio)
-			continue
-		}
-		r.verdict(ratio >= s.bound, "%s\t%s\t%.0f/s\tratio %.2f\tbound %.2f", what, s.name, own, ratio, s.bound)
+		r.line(s.bound, own/base, "%s\t%s\t%.0f/s\tratio %.2f\tbound %.2f", what, s.name, own, own/base)
 	}
 	return nil
 }
