@@ -40,7 +40,7 @@ func TestDockerCountsOnlyIfItsEngineAnswers(t *testing.T) {
 
 func TestContainerLifeAndEnd(t *testing.T) {
 	inCheckout(t)
-	calls := fakeCommand(t, "docker", `case "$*" in *ps*) echo id;; *logs*) echo its log;; esac`)
+	calls := fakeCommand(t, "docker", `case " $* " in *" ps "*) echo id;; *" logs "*) echo its log;; esac`)
 	c, err := newCompose(Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func composeCalls(noted string, c *compose) []string {
 
 func TestContainersHavePortsOfTheirOwn(t *testing.T) {
 	inCheckout(t)
-	fakeCommand(t, "docker", `case "$*" in *up*) echo "ports $LOCKSTEP_CASSANDRA_PORT $LOCKSTEP_CASSANDRA_AUTH_PORT" >&2; exit 1;; esac`)
+	fakeCommand(t, "docker", `case " $* " in *" up "*) echo "ports $LOCKSTEP_CASSANDRA_PORT $LOCKSTEP_CASSANDRA_AUTH_PORT" >&2; exit 1;; esac`)
 	c, err := newCompose(Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
