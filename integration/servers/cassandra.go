@@ -32,6 +32,7 @@ var cassandraYAML = template.Must(template.New("cassandra.yaml").Parse(cassandra
 type cassandraKind struct {
 	auth    bool // checks user and password
 	durable bool // answers a write only when it is on disk
+	tls     bool // has a second port that speaks TLS
 }
 
 func (k cassandraKind) name() string {
@@ -52,22 +53,36 @@ type cassandraNode struct {
 	Authorizer              string
 	Heap                    string
 	Durable                 bool
+	TLSPort                 int           // 0 without TLS
+	TLS                     *certificates // nil without TLS
 }
 
 // cassandra prepares a cluster of one empty node.
-func (p *packages) cassandra(ctx context.Context, kind cassandraKind) (backend, string, error) {
+func (p *packages) cassandra(ctx context.Context, kind cassandraKind) (launch, error) {
 	jars, err := cassandraBundle.fetch(ctx, p.log)
 	if err != nil {
-		return nil, "", err
+		return launch{}, err
 	}
 	node, err := p.newNode(kind)
 	if err != nil {
-		return nil, "", err
+		return launch{}, err
 	}
 	if err := node.writeFiles(); err != nil {
-		return nil, "", err
+		return launch{}, err
 	}
-	return p.process(node.Dir, node.serverArgs(jars)...), address(node.Host, node.NativePort), nil
+	return launch{
+		backend: p.process(node.Dir, node.serverArgs(jars)...),
+		addr:    address(node.Host, node.NativePort),
+		env:     node.env(),
+	}, nil
+}
+
+// env tells where the node speaks TLS, if it does.
+func (n cassandraNode) env() []string {
+	if n.TLS == nil {
+		return nil
+	}
+	return []string{envCassandraTLS + "=" + address(n.Host, n.TLSPort), envAuthority + "=" + n.TLS.Authority}
 }
 
 func (p *packages) newNode(kind cassandraKind) (cassandraNode, error) {
@@ -79,12 +94,15 @@ func (p *packages) newNode(kind cassandraKind) (cassandraNode, error) {
 	if err != nil {
 		return node, err
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return node, err
 	}
 	node.Dir, node.NativePort, node.StoragePort = dir, ports[0], ports[1]
 	node.Seed = address(node.Host, node.StoragePort)
+	if kind.tls {
+		node.TLS, node.TLSPort = p.tls, ports[2]
+	}
 	return node, nil
 }
 

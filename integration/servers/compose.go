@@ -99,15 +99,15 @@ func (c *compose) choosePorts() error {
 	return nil
 }
 
-func (c *compose) kafka(context.Context) (backend, string, error) { return c.service("kafka") }
+func (c *compose) kafka(context.Context) (launch, error) { return c.service("kafka") }
 
 // cassandra relies on all nodes of a set being equally durable.
-func (c *compose) cassandra(_ context.Context, kind cassandraKind) (backend, string, error) {
+func (c *compose) cassandra(_ context.Context, kind cassandraKind) (launch, error) {
 	return c.service(kind.name())
 }
 
-func (c *compose) service(name string) (backend, string, error) {
-	return &container{compose: c, service: name}, address(loopback, c.ports[name]), nil
+func (c *compose) service(name string) (launch, error) {
+	return launch{backend: &container{compose: c, service: name}, addr: address(loopback, c.ports[name])}, nil
 }
 
 // close removes the project's containers, networks and volumes.

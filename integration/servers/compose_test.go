@@ -45,10 +45,11 @@ func TestContainerLifeAndEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kafka, _, err := c.kafka(t.Context())
+	l, err := c.kafka(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafka := l.backend
 	for _, err := range []error{kafka.start(t.Context()), kafka.stop(t.Context()), kafka.kill(t.Context()), c.close(t.Context())} {
 		if err != nil {
 			t.Error(err)
@@ -85,10 +86,10 @@ func TestContainersHavePortsOfTheirOwn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, plain, _ := c.cassandra(t.Context(), cassandraKind{})
-	auth, login, _ := c.cassandra(t.Context(), cassandraKind{auth: true})
-	want := strings.ReplaceAll("ports "+plain+" "+login, loopback+":", "")
-	if err := auth.start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+	plain, _ := c.cassandra(t.Context(), cassandraKind{})
+	auth, _ := c.cassandra(t.Context(), cassandraKind{auth: true})
+	want := strings.ReplaceAll("ports "+plain.addr+" "+auth.addr, loopback+":", "")
+	if err := auth.backend.start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want it to say %q", err, want)
 	}
 }

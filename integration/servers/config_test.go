@@ -23,6 +23,28 @@ func TestKafkaPropertiesBindLoopbackOnly(t *testing.T) {
 	}
 }
 
+func TestTLSAddsListenersAndTakesNoneAway(t *testing.T) {
+	files := &certificates{Authority: "/a.pem", Server: "/s.pem"}
+	text := render(t, kafkaProperties, kafkaBroker{Dir: "/d", Host: loopback, BrokerPort: 1, ControllerPort: 2, TLS: files, TLSPort: 3, SASLPort: 4, SASLTLSPort: 5})
+	for _, want := range []string{
+		"listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2,SSL://127.0.0.1:3,SASL_PLAINTEXT://127.0.0.1:4,SASL_SSL://127.0.0.1:5\n",
+		"advertised.listeners=PLAINTEXT://127.0.0.1:1,SSL://127.0.0.1:3,SASL_PLAINTEXT://127.0.0.1:4,SASL_SSL://127.0.0.1:5\n",
+		"ssl.keystore.location=/s.pem\n",
+		"listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_" + KafkaUser,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	node := cassandraNode{Host: loopback, TLS: files, TLSPort: 7}
+	text = render(t, cassandraYAML, node)
+	for _, want := range []string{"native_transport_port_ssl: 7\n", "  keystore: /s.pem\n", "\nseed_provider:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 func TestCassandraNodesDifferInKind(t *testing.T) {
 	p := &packages{dir: t.TempDir()}
 	for want, kind := range map[string]cassandraKind{

@@ -35,4 +35,9 @@
 // [Kafka], [Cassandra] or [CassandraAuth] for its address. Those read the
 // environment that the command withservers sets, and fail the test, never skip
 // it, where the variable is missing.
+//
+// With [Options.TLS] servers from packages also have ports that speak TLS and
+// check logins, see [KafkaTLS], [CassandraTLS] and [Authority]. Containers have
+// none, so tests that need them carry the build tag "tls" as well, and make test
+// leaves it out where it uses containers.
 package servers

@@ -34,27 +34,64 @@ var kafkaProperties = template.Must(template.New("kafka.properties").Parse(kafka
 type kafkaBroker struct {
 	Dir, Host                  string
 	BrokerPort, ControllerPort int
+
+	TLS         *certificates // nil: the plain listener alone
+	TLSPort     int           // TLS, no login
+	SASLPort    int           // login, no TLS
+	SASLTLSPort int           // both
 }
 
+// LoginListeners, User and Password are for the template.
+func (b kafkaBroker) LoginListeners() []string { return []string{"sasl_plaintext", "sasl_ssl"} }
+func (b kafkaBroker) User() string             { return KafkaUser }
+func (b kafkaBroker) Password() string         { return KafkaPassword }
+
 // kafka prepares a broker with an empty, formatted log.
-func (p *packages) kafka(ctx context.Context) (backend, string, error) {
+func (p *packages) kafka(ctx context.Context) (launch, error) {
 	jars, err := kafkaBundle.fetch(ctx, p.log)
 	if err != nil {
-		return nil, "", err
+		return launch{}, err
 	}
+	broker, err := p.newBroker()
+	if err != nil {
+		return launch{}, err
+	}
+	if err := broker.prepare(ctx, p.java, jars); err != nil {
+		return launch{}, err
+	}
+	return launch{
+		backend: p.process(broker.Dir, broker.serverArgs(jars)...),
+		addr:    address(broker.Host, broker.BrokerPort),
+		env:     broker.env(),
+	}, nil
+}
+
+func (p *packages) newBroker() (kafkaBroker, error) {
 	dir, err := p.serverDir("kafka")
 	if err != nil {
-		return nil, "", err
+		return kafkaBroker{}, err
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(5)
 	if err != nil {
-		return nil, "", err
+		return kafkaBroker{}, err
 	}
-	broker := kafkaBroker{Dir: dir, Host: loopback, BrokerPort: ports[0], ControllerPort: ports[1]}
-	if err := broker.prepare(ctx, p.java, jars); err != nil {
-		return nil, "", err
+	return kafkaBroker{
+		Dir: dir, Host: loopback, BrokerPort: ports[0], ControllerPort: ports[1],
+		TLS: p.tls, TLSPort: ports[2], SASLPort: ports[3], SASLTLSPort: ports[4],
+	}, nil
+}
+
+// env tells where the other listeners are, if there are any.
+func (b kafkaBroker) env() []string {
+	if b.TLS == nil {
+		return nil
 	}
-	return p.process(dir, broker.serverArgs(jars)...), address(loopback, ports[0]), nil
+	return []string{
+		envKafkaTLS + "=" + address(b.Host, b.TLSPort),
+		envKafkaSASL + "=" + address(b.Host, b.SASLPort),
+		envKafkaSASLTLS + "=" + address(b.Host, b.SASLTLSPort),
+		envAuthority + "=" + b.TLS.Authority,
+	}
 }
 
 func (b kafkaBroker) prepare(ctx context.Context, java, jars string) error {
@@ -79,8 +116,15 @@ func (b kafkaBroker) serverArgs(jars string) []string {
 }
 
 func (b kafkaBroker) formatArgs(jars string) []string {
-	return append(b.javaArgs(jars), fastStart,
+	args := append(b.javaArgs(jars), fastStart,
 		"kafka.tools.StorageTool", "format", "--standalone", "--cluster-id", clusterID(), "--config", b.properties())
+	if b.TLS == nil {
+		return args
+	}
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} { // its users are kept in the log
+		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
+	}
+	return args
 }
 
 func (b kafkaBroker) javaArgs(jars string) []string {

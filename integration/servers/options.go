@@ -23,6 +23,12 @@ type Options struct {
 	// user and password. Its superuser is [AuthUser] with [AuthPassword].
 	CassandraAuth bool
 
+	// TLS adds to Kafka a listener each for TLS, for logins, and for both, and to
+	// the node of CassandraAuth a port for TLS; the plain ones stay. The
+	// environment says where they are, see [KafkaTLS] and the functions beside
+	// it. Containers ignore it.
+	TLS bool
+
 	// FastStart saves about half of the work of starting at the price of slower
 	// servers afterwards: for tests, not for measurements. Containers ignore it.
 	FastStart bool
@@ -57,7 +63,7 @@ func (o Options) withDefaults() Options {
 
 // cassandraKind returns what sets a node apart from others.
 func (o Options) cassandraKind(auth bool) cassandraKind {
-	return cassandraKind{auth: auth, durable: o.DurableCassandra}
+	return cassandraKind{auth: auth, durable: o.DurableCassandra, tls: auth && o.TLS}
 }
 
 func (o Options) validate() error {

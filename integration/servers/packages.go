@@ -18,6 +18,7 @@ type packages struct {
 	dir   string
 	java  string
 	fast  bool
+	tls   *certificates // nil without TLS
 	log   *slog.Logger
 	guard *guard
 
@@ -34,12 +35,23 @@ func newPackages(ctx context.Context, o Options) (*packages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers: no place for the data: %w", err)
 	}
+	certificates, err := certificatesFor(o, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	// The pause lets processes that die with this one stop writing.
 	guard, err := newGuard("sh", "-c", `sleep 1; rm -rf -- "$1"`, "sh", dir)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &packages{dir: dir, java: java, fast: o.FastStart, log: o.Logger, guard: guard}, nil
+	return &packages{dir: dir, java: java, fast: o.FastStart, tls: certificates, log: o.Logger, guard: guard}, nil
+}
+
+func certificatesFor(o Options, dir string) (*certificates, error) {
+	if !o.TLS {
+		return nil, nil
+	}
+	return makeCertificates(dir)
 }
 
 // close kills all processes at once: nobody wants their data any more.

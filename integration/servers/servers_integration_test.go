@@ -118,16 +118,16 @@ func TestBrokenServerShowsItsLog(t *testing.T) {
 	}
 	set := &Set{host: p}
 	defer func() { closeAndCheck(t, set, p.dir, p.running) }()
-	node, addr, err := p.kafka(t.Context())
+	l, err := p.kafka(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := net.Listen("tcp4", addr)
+	taken, err := net.Listen("tcp4", l.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = Options{StartTimeout: time.Minute}.withDefaults().service(t.Context(), "kafka", addr, node, kafkaReady)
+	_, err = Options{StartTimeout: time.Minute}.withDefaults().service(t.Context(), "kafka", l, kafkaReady)
 	if err == nil || !strings.Contains(err.Error(), "end of its log") || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the error does not tell: %v", err)
 	}

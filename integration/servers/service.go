@@ -31,6 +31,7 @@ type backend interface {
 type Service struct {
 	name    string
 	addr    string
+	env     []string
 	timeout time.Duration
 	log     *slog.Logger
 	ready   func(ctx context.Context, addr string) error

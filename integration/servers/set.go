@@ -24,9 +24,16 @@ type Set struct {
 // host is where servers run: processes of this machine, or containers. Its
 // methods but close may be called from several goroutines.
 type host interface {
-	kafka(context.Context) (backend, string, error)                    // and its host:port
-	cassandra(context.Context, cassandraKind) (backend, string, error) // and its host:port
-	close(context.Context) error                                       // ends all, and removes what they wrote
+	kafka(context.Context) (launch, error)
+	cassandra(context.Context, cassandraKind) (launch, error)
+	close(context.Context) error // ends all, and removes what they wrote
+}
+
+// launch is a server that is ready to be started.
+type launch struct {
+	backend backend
+	addr    string   // its host:port
+	env     []string // what tests have to know beyond addr, NAME=value each
 }
 
 // Start brings up the servers that o asks for, all at the same time, and
@@ -72,32 +79,32 @@ func (s *Set) startAll(ctx context.Context, o Options) error {
 }
 
 func (s *Set) startKafka(ctx context.Context, o Options) (*Service, error) {
-	b, addr, err := s.host.kafka(ctx)
+	l, err := s.host.kafka(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return o.service(ctx, "kafka", addr, b, kafkaReady)
+	return o.service(ctx, "kafka", l, kafkaReady)
 }
 
 func (s *Set) startCassandra(ctx context.Context, o Options) (*Service, error) {
-	b, addr, err := s.host.cassandra(ctx, o.cassandraKind(false))
+	l, err := s.host.cassandra(ctx, o.cassandraKind(false))
 	if err != nil {
 		return nil, err
 	}
-	return o.service(ctx, "cassandra", addr, b, cassandraReady)
+	return o.service(ctx, "cassandra", l, cassandraReady)
 }
 
 func (s *Set) startCassandraAuth(ctx context.Context, o Options) (*Service, error) {
-	b, addr, err := s.host.cassandra(ctx, o.cassandraKind(true))
+	l, err := s.host.cassandra(ctx, o.cassandraKind(true))
 	if err != nil {
 		return nil, err
 	}
-	return o.service(ctx, "cassandra-auth", addr, b, cassandraAuthReady)
+	return o.service(ctx, "cassandra-auth", l, cassandraAuthReady)
 }
 
 // service wraps b and starts it.
-func (o Options) service(ctx context.Context, name, addr string, b backend, ready func(context.Context, string) error) (*Service, error) {
-	s := &Service{name: name, addr: addr, timeout: o.StartTimeout, log: o.Logger, ready: ready, backend: b}
+func (o Options) service(ctx context.Context, name string, l launch, ready func(context.Context, string) error) (*Service, error) {
+	s := &Service{name: name, addr: l.addr, env: l.env, timeout: o.StartTimeout, log: o.Logger, ready: ready, backend: l.backend}
 	return s, s.Start(ctx)
 }
 
@@ -110,7 +117,7 @@ func (s *Set) Close() error {
 }
 
 // Env returns the environment, NAME=value each, by which [Kafka], [Cassandra]
-// and [CassandraAuth] find the set's servers.
+// and the functions like them find the set's servers.
 func (s *Set) Env() []string {
 	var env []string
 	for _, v := range []struct {
@@ -118,7 +125,7 @@ func (s *Set) Env() []string {
 		service *Service
 	}{{EnvKafka, s.Kafka}, {EnvCassandra, s.Cassandra}, {EnvCassandraAuth, s.CassandraAuth}} {
 		if v.service != nil {
-			env = append(env, v.name+"="+v.service.Addr())
+			env = append(append(env, v.name+"="+v.service.Addr()), v.service.env...)
 		}
 	}
 	return env

@@ -11,12 +11,25 @@ const (
 	EnvCassandra = "LOCKSTEP_TEST_CASSANDRA"
 	// EnvCassandraAuth holds host:port of a node that checks user and password.
 	EnvCassandraAuth = "LOCKSTEP_TEST_CASSANDRA_AUTH"
+
+	envKafkaTLS     = "LOCKSTEP_TEST_KAFKA_TLS"
+	envKafkaSASL    = "LOCKSTEP_TEST_KAFKA_SASL"
+	envKafkaSASLTLS = "LOCKSTEP_TEST_KAFKA_SASL_TLS"
+	envCassandraTLS = "LOCKSTEP_TEST_CASSANDRA_TLS"
+	envAuthority    = "LOCKSTEP_TEST_AUTHORITY"
 )
 
 // The superuser of a node started by [Options.CassandraAuth].
 const (
 	AuthUser     = "cassandra"
 	AuthPassword = "cassandra"
+)
+
+// The user of [KafkaSASL] and [KafkaSASLTLS], known to PLAIN, SCRAM-SHA-256 and
+// SCRAM-SHA-512.
+const (
+	KafkaUser     = "lockstep"
+	KafkaPassword = "lockstep-secret"
 )
 
 // TB is the part of [testing.TB] that is needed here, so that this package
@@ -43,6 +56,32 @@ func CassandraAuth(t TB) string {
 	t.Helper()
 	return fromEnv(t, EnvCassandraAuth, "-cassandra-auth")
 }
+
+// KafkaTLS returns the address of the test run's Kafka at which it speaks TLS,
+// KafkaSASL the one at which it wants a login ([KafkaUser], [KafkaPassword]), and
+// KafkaSASLTLS the one for both. All are the broker of [Kafka]. They fail the test
+// where [Options.TLS] was not given.
+func KafkaTLS(t TB) string { t.Helper(); return fromEnv(t, envKafkaTLS, "-kafka -tls -packages") }
+
+// KafkaSASL is described at [KafkaTLS].
+func KafkaSASL(t TB) string { t.Helper(); return fromEnv(t, envKafkaSASL, "-kafka -tls -packages") }
+
+// KafkaSASLTLS is described at [KafkaTLS].
+func KafkaSASLTLS(t TB) string {
+	t.Helper()
+	return fromEnv(t, envKafkaSASLTLS, "-kafka -tls -packages")
+}
+
+// CassandraTLS returns the address at which the node of [CassandraAuth] speaks
+// TLS, and nothing else. It fails the test where [Options.TLS] was not given.
+func CassandraTLS(t TB) string {
+	t.Helper()
+	return fromEnv(t, envCassandraTLS, "-cassandra-auth -tls -packages")
+}
+
+// Authority returns the file, PEM, with the certificate of the authority that
+// has signed the servers' certificates. These are for 127.0.0.1 and localhost.
+func Authority(t TB) string { t.Helper(); return fromEnv(t, envAuthority, "-tls -packages") }
 
 func fromEnv(t TB, name, flag string) string {
 	t.Helper()

@@ -5,7 +5,9 @@
 //
 // The command finds the servers in its environment: LOCKSTEP_TEST_KAFKA,
 // LOCKSTEP_TEST_CASSANDRA and LOCKSTEP_TEST_CASSANDRA_AUTH, each host:port, as
-// far as they were asked for. SIGINT, SIGTERM and SIGHUP are passed on to the
+// far as they were asked for. With -tls there are also LOCKSTEP_TEST_KAFKA_TLS,
+// LOCKSTEP_TEST_KAFKA_SASL, LOCKSTEP_TEST_KAFKA_SASL_TLS and
+// LOCKSTEP_TEST_CASSANDRA_TLS, and the file LOCKSTEP_TEST_AUTHORITY. SIGINT, SIGTERM and SIGHUP are passed on to the
 // command and to all that it started; what still runs half a minute later is
 // killed, and so is what the command leaves running when it ends. Withservers
 // exits with the command's code; with 128 plus the signal's number if a signal
@@ -48,6 +50,7 @@ func parse() (servers.Options, []string) {
 	flag.BoolVar(&o.Kafka, "kafka", false, "start Kafka")
 	flag.BoolVar(&o.Cassandra, "cassandra", false, "start Cassandra")
 	flag.BoolVar(&o.CassandraAuth, "cassandra-auth", false, "start a second Cassandra that checks user and password")
+	flag.BoolVar(&o.TLS, "tls", false, "add ports for TLS, and for logins, to Kafka and to the second Cassandra (containers have none)")
 	flag.BoolVar(&o.FastStart, "fast-start", false, "start sooner, with slower servers: for tests, not for measurements")
 	flag.BoolVar(&o.Packages, "packages", false, "never use Docker, even where an engine answers")
 	flag.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long one server may take to come up (default 3m)")
