@@ -89,8 +89,9 @@ type Partition interface {
 	Resume()
 
 	// Confirm returns nil if, at a moment after the call began, the group
-	// counted us as the owner of the partition, and [ErrNotOwner] if it did not.
-	// Any other error says that it could not be asked.
+	// counted us as the owner of the partition, and [ErrNotOwner] if it did not:
+	// then the partition is being revoked or lost, and Lanes is told. While that
+	// is not decided yet it waits. Any other error says that it could not be asked.
 	Confirm(ctx context.Context) error
 
 	// Mirror publishes a saved position where the source's ordinary tools look

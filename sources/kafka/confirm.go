@@ -30,11 +30,12 @@ func (p *partition) Confirm(ctx context.Context) error {
 			if settled, err := p.settle(ctx, got.generation); settled {
 				return err
 			}
-		case expelled(got.err):
-			return fmt.Errorf("%w: %w", p.notOwner(), got.err)
-		case rebalancing(got.err) && ctx.Err() == nil:
+		case (rebalancing(got.err) || expelled(got.err)) && ctx.Err() == nil:
 			// It is not decided yet. If the group has gone on without this member,
-			// the client's own heartbeats find out, and the partition is lost.
+			// the client's own heartbeats find out, and the partition is lost. But a
+			// client that learns it while it is joining just joins as a new member,
+			// and the partition may be given to that one without a word: whoever had
+			// believed that it is lost would leave it to nobody.
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
@@ -122,7 +123,7 @@ func (p *partition) settle(ctx context.Context, generation int32) (bool, error) 
 }
 
 // expelled reports whether the group says that this process is not (or no
-// longer) the member it claims to be.
+// longer) the member it claims to be. Only the client can tell what follows.
 func expelled(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID)
 }

@@ -420,18 +420,40 @@ func TestConfirmAsksTheGroup(t *testing.T) {
 	if at, _ := b.groupOffset(group, topic, 0); at != 2 {
 		t.Errorf("the proof committed %d, want the position of the start, 2", at)
 	}
-	for _, code := range []*kerr.Error{kerr.RebalanceInProgress, kerr.IllegalGeneration} {
+	for _, code := range []*kerr.Error{kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.FencedInstanceID} {
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: code, Count: 2})
 		if err := l.p.Confirm(t.Context()); err != nil {
-			t.Errorf("%s: a rebalance is to be waited out; got %v", code.Message, err)
+			t.Errorf("%s: what follows is to be waited for; got %v", code.Message, err)
 		}
 	}
-	for _, code := range []*kerr.Error{kerr.UnknownMemberID, kerr.FencedInstanceID} {
-		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: code})
-		if err := l.p.Confirm(t.Context()); !errors.Is(err, framework.ErrNotOwner) || !errors.Is(err, code) {
-			t.Errorf("%s: got %v, want %v", code.Message, err, framework.ErrNotOwner)
-		}
+}
+
+// A member that the group has dropped while it was joining joins again as a new
+// one, keeps its partitions, and nobody is told. Whoever asks then must not be
+// told that they are gone: they would be left to nobody.
+func TestAMemberThatIsDroppedWhileItJoinsKeepsWhatItHas(t *testing.T) {
+	topic, group := unique("rejoin"), unique("group")
+	c, b := fake(t, topic, 1)
+	lanes := newRecorder(t)
+	lanes.start = from(0)
+	cfg := b.config(group, topic)
+	cfg.SessionTimeout = 5 * time.Second // a heartbeat each second
+	run(t, cfg, lanes)
+	l := lanes.lane(topic, 0)
+	lanes.waitStarted(l)
+
+	joining := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: group, Err: kerr.UnknownMemberID})
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: kerr.UnknownMemberID, Count: -1,
+		When: func(kmsg.Request) bool { return joining.Hits() == 0 }})
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Group: group, Err: kerr.RebalanceInProgress})
+	if err := l.p.Confirm(t.Context()); err != nil {
+		t.Fatalf("got %v; the group counts the process as the owner again", err)
 	}
+	if joining.Hits() == 0 || l.dead {
+		t.Fatalf("joined again %d times, lost: %v; want the partition kept over a join", joining.Hits(), l.dead)
+	}
+	b.produce(topic, 0, 0, 5)
+	lanes.waitNext(l, 5)
 }
 
 func TestConfirmOfAMemberThatWasRemoved(t *testing.T) {
