@@ -1,4 +1,5 @@
-// Package integration holds what needs the whole: tests that run the example's
-// processes against real servers and kill them, the test that keeps imports
-// pointing one way, and below it the servers (servers) and the benchmark (bench).
+// Package integration holds what needs the whole: tests that run pipelines and
+// the example's processes against real servers while these fail, the test that
+// keeps imports pointing one way, and below it the servers (servers), a proxy that
+// breaks connections to them (proxy), and the benchmark (bench).
 package integration
