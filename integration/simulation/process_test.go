@@ -1,0 +1,169 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/framework/codec"
+	"github.com/lockstep-stream/lockstep/sinks/memory"
+	kafkasource "github.com/lockstep-stream/lockstep/sources/kafka"
+)
+
+// pipelineName is also the consumer group's.
+const pipelineName = "simulated"
+
+// sessionTimeout is the shortest that Kafka allows by default.
+const sessionTimeout = 6 * time.Second
+
+// process is one run of the program, from its start to its end or death.
+type process struct {
+	world   *world
+	slot    int
+	gate    *gate
+	weather *weather
+	runner  *framework.Runner
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // of Run, once done is closed
+}
+
+// start starts a process in a slot, as a supervisor would.
+func (w *world) start(slot int) *process {
+	p := &process{
+		world:   w,
+		slot:    slot,
+		gate:    newGate(),
+		weather: &weather{rng: rand.New(rand.NewPCG(w.seed, uint64(len(w.processes)+1)))},
+		done:    make(chan struct{}),
+	}
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(context.Background())
+	w.processes = append(w.processes, p)
+	p.runner = p.newRunner()
+	w.wg.Go(func() {
+		defer close(p.done)
+		p.err = p.runner.Run(ctx)
+	})
+	return p
+}
+
+func (p *process) newRunner() *framework.Runner {
+	w := p.world
+	cfg := kafkasource.Config{
+		Brokers:          w.cluster.ListenAddrs(),
+		Topics:           topics,
+		Group:            pipelineName,
+		SessionTimeout:   sessionTimeout,
+		RebalanceTimeout: 10 * time.Second,
+		MetadataMaxAge:   5 * time.Second,
+		MirrorInterval:   time.Second,
+		FetchMaxWait:     time.Second,
+		StartWait:        time.Hour,
+		Logger:           w.log.With("process", len(w.processes)),
+		Dial:             p.gate.dialer(w.net.DialContext),
+	}
+	if w.static {
+		cfg.InstanceID = fmt.Sprint("slot-", p.slot)
+	}
+	source, err := kafkasource.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var database rowSink = w.db.store.Open(memory.Options[memory.Row]{})
+	if w.breakage.database != nil {
+		database = w.breakage.database(w, database)
+	}
+	var sink rowSink = &processSink{rowSink: database, db: w.db, p: p}
+	if w.breakage.client != nil {
+		sink = w.breakage.client(sink)
+	}
+	runner, err := framework.NewRunner(p.newPipeline(), source, sink, framework.Config{
+		BatchRecords: 8,
+		BatchDelay:   200 * time.Millisecond,
+		DrainTimeout: 10 * time.Second,
+		Logger:       w.log.With("process", len(w.processes)),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return runner
+}
+
+// event is one good record: "id key amount".
+type event struct {
+	key    string
+	amount int64
+	text   string
+}
+
+var errPoison = errors.New("poison")
+
+func parse(text string) (event, error) {
+	e := event{text: text}
+	var id int
+	if _, err := fmt.Sscan(text, &id, &e.key, &e.amount); err != nil {
+		return e, fmt.Errorf("%w: %q", errPoison, text)
+	}
+	return e, nil
+}
+
+// wanted is what the filter lets through.
+func wanted(e event) bool { return e.amount%5 != 0 }
+
+// newPipeline keeps one row for each wanted record and one total for each key and
+// partition; what cannot be parsed becomes a dead letter.
+func (p *process) newPipeline() *framework.Pipeline[memory.Row] {
+	type sum = framework.Keyed[string, int64]
+	events := framework.MapErr(framework.From(codec.String()), func(_ framework.Context, text string) (event, error) {
+		if err := p.gate.pass(); err != nil {
+			return event{}, err
+		}
+		return parse(text)
+	})
+	kept := framework.Filter(events, wanted)
+	rows := framework.MapErr(kept, func(ctx framework.Context, e event) (memory.Row, error) {
+		return memory.Row{Table: "events", Key: rowKey(ctx.Topic(), ctx.Partition(), ctx.Record().Offset), Value: e.text}, nil
+	})
+	sums := framework.ReduceByKey("sums", framework.Map(kept, func(e event) sum { return sum{Key: e.key, Value: e.amount} }),
+		func(a, b int64) int64 { return a + b }, framework.CacheKeys[string, int64](4))
+	totals := framework.MapErr(sums, func(ctx framework.Context, s sum) (memory.Row, error) {
+		return memory.Row{Table: "sums", Key: sumKey(ctx.Topic(), ctx.Partition(), s.Key), Value: s.Value}, nil
+	})
+	pipeline, err := framework.NewPipeline(pipelineName, framework.Merge(rows, totals),
+		framework.OnHandlerFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter, Retries: 1, Pause: 10 * time.Millisecond}))
+	if err != nil {
+		p.world.t.Fatal(err)
+	}
+	return pipeline
+}
+
+func rowKey(topic string, partition int32, offset int64) string {
+	return fmt.Sprintf("%s/%d@%d", topic, partition, offset)
+}
+
+func sumKey(topic string, partition int32, key string) string {
+	return fmt.Sprintf("%s/%d %s", topic, partition, key)
+}
+
+// kill ends the process at once. Its goroutines are left to find out.
+func (p *process) kill() {
+	p.gate.kill()
+	p.cancel()
+}
+
+// mayEndWith says whether err is a reason for which a supervisor would start the
+// program again; any other is a fault of ours.
+func mayEndWith(err error) bool {
+	for _, fault := range []error{framework.ErrCorrupt, framework.ErrOrder, framework.ErrConfig, framework.ErrPanic, framework.ErrRefused,
+		framework.ErrBelowLogStart, framework.ErrAboveLogEnd, framework.ErrTopicRecreated} {
+		if errors.Is(err, fault) {
+			return false
+		}
+	}
+	return !strings.Contains(err.Error(), errPoison.Error())
+}

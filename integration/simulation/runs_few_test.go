@@ -1,0 +1,6 @@
+//go:build !integration
+
+package simulation
+
+// defaultRuns take seconds.
+const defaultRuns = 40
