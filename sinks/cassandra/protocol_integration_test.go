@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	faults "github.com/lockstep-stream/lockstep/integration/proxy"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
@@ -485,28 +486,28 @@ func TestNothingRunsAfterClose(t *testing.T) {
 }
 
 func TestLostAnswersAreResolvedToExactlyOnce(t *testing.T) {
-	for name, swallow := range map[string]bool{"answer swallowed": true, "request swallowed": false} {
+	for name, fate := range map[string]faults.Action{"answer lost": faults.CutAfter, "request lost": faults.CutBefore} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			proxy := newProxy(t, b.cfg.Hosts[0])
 			cfg := *b.cfg
-			cfg.Hosts = []string{proxy.addr()}
+			cfg.Hosts = []string{proxy.Addr()}
 			s, hook := b.sink(cfg, defaultTuning())
 			c := b.claim(s)
 			mustSave(t, c, logBatch(0, 2, "v"))
 			var sent atomic.Int32
 			hook.beforeExecute = func(st conditional) {
 				if _, ok := st.value(colSaveClaim); ok && sent.Add(1) == 1 {
-					proxy.cut(swallow)
+					proxy.arm(fate, faults.Pass)
 				}
 			}
 			mustSave(t, c, logBatch(2, 4, "v"))
 			b.wantRows(4, "v")
-			if proxy.cuts.Load() != 1 {
-				t.Errorf("%d connections were cut, want 1", proxy.cuts.Load())
+			if proxy.hits() != 1 {
+				t.Errorf("%d connections were cut, want 1", proxy.hits())
 			}
 			want := int32(1)
-			if !swallow {
+			if fate == faults.CutBefore {
 				want = 2 // the first never arrived, and the ledger said so
 			}
 			if n := sent.Load(); n != want {
