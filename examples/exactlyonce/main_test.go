@@ -334,6 +334,39 @@ func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
 	}
 }
 
+// TestStoppingAPipelineThatHasFailedTellsItsWords: that its input cannot be closed
+// any more is no news.
+func TestStoppingAPipelineThatHasFailedTellsItsWords(t *testing.T) {
+	d := produced(t)
+	writeRaw(t, d.brokers, d.topic, "no event")
+	c, err := d.startChild(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.kill()
+	<-c.ended
+	if err := c.stop(t.Context()); err == nil || !strings.Contains(err.Error(), "decode") {
+		t.Errorf("stopping it says %v, want the pipeline's own words", err)
+	}
+}
+
+func TestACrashIsInsideTheLogOfSomePartition(t *testing.T) {
+	ends := map[int32]int64{0: 10, 1: 20}
+	for _, c := range []struct {
+		positions map[int32]int64
+		inside    bool
+	}{
+		{nil, false},
+		{map[int32]int64{0: 10, 1: 20}, false},
+		{map[int32]int64{0: 10, 1: 0}, false},
+		{map[int32]int64{0: 10, 1: 1}, true},
+	} {
+		if got := insideTheLog(c.positions, ends); got != c.inside {
+			t.Errorf("%v of %v: inside is %v, want %v", c.positions, ends, got, c.inside)
+		}
+	}
+}
+
 // TestTheTwoProgramsApart starts the streaming program before there is a topic,
 // as one does with two terminals, and then the generator.
 func TestTheTwoProgramsApart(t *testing.T) {
