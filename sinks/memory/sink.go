@@ -39,6 +39,7 @@ type Sink[W any] struct {
 var (
 	_ framework.Sink[Row]      = (*Sink[Row])(nil)
 	_ framework.PositionLister = (*Sink[Row])(nil)
+	_ framework.Resetter       = (*Sink[Row])(nil)
 	_ framework.HealthChecker  = (*Sink[Row])(nil)
 )
 

@@ -36,6 +36,7 @@ type brokenSink struct {
 	claim     func(ctx context.Context, pipeline string, tp partition, start position) (claim, error)
 	close     func(ctx context.Context) error
 	positions func(ctx context.Context, pipeline string) ([]framework.StoredPosition, error)
+	reset     func(ctx context.Context, r framework.Reset) error
 	migrate   func(ctx context.Context) error
 	health    func(ctx context.Context) error
 }
@@ -80,6 +81,13 @@ func (s *brokenSink) Positions(ctx context.Context, pipeline string) ([]framewor
 		return s.positions(ctx, pipeline)
 	}
 	return s.sink.(framework.PositionLister).Positions(ctx, pipeline)
+}
+
+func (s *brokenSink) Reset(ctx context.Context, r framework.Reset) error {
+	if s.reset != nil {
+		return s.reset(ctx, r)
+	}
+	return s.sink.(framework.Resetter).Reset(ctx, r)
 }
 
 func (s *brokenSink) Migrate(ctx context.Context) error {

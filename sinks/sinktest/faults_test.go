@@ -24,7 +24,7 @@ type fault struct {
 
 func faults() []fault {
 	return slices.Concat(saveFaults(), atomicFaults(), fenceFaults(), stateFaults(), deadLetterFaults(),
-		topicFaults(), startFaults(), nameFaults(), otherFaults())
+		topicFaults(), startFaults(), nameFaults(), otherFaults(), resetFaults())
 }
 
 func saveFaults() []fault {
@@ -727,6 +727,43 @@ func otherFaults() []fault {
 		})},
 		{"unhealthy", "health", on(func(b *brokenSink, _ *world) {
 			b.health = func(context.Context) error { return framework.ErrUnavailable }
+		})},
+	}
+}
+
+func resetFaults() []fault {
+	onReset := func(change func(r *framework.Reset, stored framework.StoredPosition)) func(*world) func(sink) sink {
+		return on(func(b *brokenSink, _ *world) {
+			b.reset = func(ctx context.Context, r framework.Reset) error {
+				ps, err := b.sink.(framework.PositionLister).Positions(ctx, r.Pipeline)
+				for _, p := range ps {
+					if p.TopicPartition == r.TopicPartition {
+						change(&r, p)
+					}
+				}
+				if err != nil {
+					return err
+				}
+				return b.sink.(framework.Resetter).Reset(ctx, r)
+			}
+		})
+	}
+	return []fault{
+		{"a reset of the offset only", "reset_moves_the_position", onReset(func(r *framework.Reset, p framework.StoredPosition) {
+			r.To.LeaderEpoch, r.To.TopicID = p.Position.LeaderEpoch, p.Position.TopicID
+		})},
+		{"a reset that compares the offset only", "reset_compares", onReset(func(r *framework.Reset, p framework.StoredPosition) {
+			r.From.LeaderEpoch, r.From.TopicID = p.Position.LeaderEpoch, p.Position.TopicID
+		})},
+		{"a reset that always drops the state", "reset_moves_the_position", onReset(func(r *framework.Reset, _ framework.StoredPosition) { r.DropState = true })},
+		{"a reset that never drops the state", "reset_drops_state", onReset(func(r *framework.Reset, _ framework.StoredPosition) { r.DropState = false })},
+		{"a reset to where the lane is does nothing", "reset_fences", on(func(b *brokenSink, _ *world) {
+			b.reset = func(ctx context.Context, r framework.Reset) error {
+				if r.From == r.To {
+					return nil
+				}
+				return b.sink.(framework.Resetter).Reset(ctx, r)
+			}
 		})},
 	}
 }

@@ -92,7 +92,7 @@ func allCases[W any]() []testCase[W] {
 		guaranteeCases[W](), checkCases[W](), startCases[W](), topicCases[W](),
 		saveCases[W](), atomicCases[W](), fenceCases[W](), stateCases[W](),
 		deadLetterCases[W](), isolationCases[W](), concurrencyCases[W](),
-		closeCases[W](), powerCases[W](),
+		closeCases[W](), powerCases[W](), resetCases[W](),
 	} {
 		all = append(all, group...)
 	}
