@@ -70,7 +70,7 @@ func (l *lane[W]) seal() error {
 	}
 	t.stage = "process"
 	t.timer.Stop()
-	t.due.Store(false)
+	t.overdue.Store(false)
 
 	c := t.cur
 	c.counters = t.counters
@@ -216,12 +216,22 @@ func (l *lane[W]) launch() {
 		return
 	}
 	t.saving, t.sealed = t.sealed, nil
-	go func(b *Batch[W]) {
-		began := time.Now()
-		err := t.save(l.ctx, b)
-		t.results <- result{err, time.Since(began)}
+	go l.save(t, &t.saving.Batch)
+}
+
+// errGoexit is the result of a save whose goroutine the sink has ended.
+var errGoexit = &SaveError{Outcome: Unknown, ClaimSpent: true, Err: errors.New("the save's goroutine was ended by the sink (runtime.Goexit)")}
+
+// save is the goroutine of one save. It delivers a result however it ends.
+func (l *lane[W]) save(t *tenure[W], b *Batch[W]) {
+	r := result{err: errGoexit}
+	defer func() {
+		t.results <- r
 		l.attend()
-	}(&t.saving.Batch)
+	}()
+	began := time.Now()
+	err := t.save(l.ctx, b)
+	r = result{err, time.Since(began)}
 }
 
 // landed takes the result of the save in flight.
@@ -234,6 +244,13 @@ func (l *lane[W]) landed(r result) error {
 		t.stage = "save"
 		return l.unsaved(b, r.err)
 	}
+	l.advance(b, r.took)
+	return nil
+}
+
+// advance notes that a batch is saved, and tells others.
+func (l *lane[W]) advance(b *batch[W], took time.Duration) {
+	t := l.tenure
 	t.saved, t.savedAt = b.To, time.Now()
 	for _, r := range t.chain.barriers {
 		r.saved()
@@ -245,10 +262,9 @@ func (l *lane[W]) landed(r result) error {
 	notify(l.e.cfg.Hooks.Saved, SavedEvent{
 		Pipeline: l.e.pipeline.name, TopicPartition: l.tp,
 		From: b.From.Position.Offset, To: b.To.Position.Offset,
-		Records: b.records, Writes: len(b.Writes), Bytes: b.bytes, Took: r.took, Counters: b.counters,
+		Records: b.records, Writes: len(b.Writes), Bytes: b.bytes, Took: took, Counters: b.counters,
 	})
 	t.spare = b
-	return nil
 }
 
 // unsaved prepares the next tenure after a batch that can never be saved as it

@@ -188,7 +188,6 @@ func TestBatchClosesWhenItsValuesTakeTooMuchMemory(t *testing.T) {
 // A sink that stands still must not let memory grow, nor hold up others.
 func TestSlowSinkPausesItsPartitionAndOnlyThat(t *testing.T) {
 	onBed(t, func(b *bed) {
-		in1 := offsetstore.TopicPartition{Topic: "in", Partition: 1}
 		b.cfg.BufferBytes = 64 << 10
 		b.cfg.BatchBytes = 4 << 10
 		held := make(chan struct{})

@@ -27,7 +27,10 @@ type (
 	wire  struct{ k, v string } // "a=1"
 )
 
-var in0 = offsetstore.TopicPartition{Topic: "in", Partition: 0}
+var (
+	in0 = offsetstore.TopicPartition{Topic: "in", Partition: 0}
+	in1 = offsetstore.TopicPartition{Topic: "in", Partition: 1}
+)
 
 // wires decodes "key=value".
 type wires struct{}
@@ -96,8 +99,13 @@ func onBed(t *testing.T, test func(b *bed)) {
 // have.
 func (b *bed) runner(p *framework.Pipeline[row]) *framework.Runner {
 	b.t.Helper()
+	return b.runnerOn(p, b.store.Open(b.opts))
+}
+
+func (b *bed) runnerOn(p *framework.Pipeline[row], sink framework.Sink[row]) *framework.Runner {
+	b.t.Helper()
 	b.source = frameworktest.NewSource(b.log)
-	r, err := framework.NewRunner(p, b.source, b.store.Open(b.opts), b.cfg)
+	r, err := framework.NewRunner(p, b.source, sink, b.cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -131,6 +139,20 @@ func (b *bed) start(p *framework.Pipeline[row]) (stop func() error) {
 	return func() error {
 		cancel()
 		return <-done
+	}
+}
+
+// move sets a stored position, as an operator does: every owner is fenced, and
+// nothing else changes.
+func (b *bed) move(tp offsetstore.TopicPartition, to offsetstore.Position) {
+	b.t.Helper()
+	c, err := b.store.Open(memory.Options[row]{}).Claim(b.t.Context(), "test", tp, offsetstore.Position{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	from := c.Progress()
+	if err := c.Save(b.t.Context(), &framework.Batch[row]{From: from, To: framework.Progress{Position: to, Lane: from.Lane}}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

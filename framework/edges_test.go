@@ -327,7 +327,6 @@ func TestDrainTimeoutCutsAllLanesAtOnce(t *testing.T) {
 
 // R12: a revoke waits for another partition's first question to the sink.
 func TestRevokeDoesNotWaitForAnotherLanesTopic(t *testing.T) {
-	in1 := offsetstore.TopicPartition{Topic: "in", Partition: 1}
 	log := frameworktest.NewLog()
 	log.Create("in", 2)
 	asked := make(chan struct{}, 1)
@@ -415,9 +414,10 @@ func TestDrainTimeoutShowsBesideAnError(t *testing.T) {
 			<-ctx.Done()
 			return &framework.SaveError{Outcome: framework.NotSaved, Err: ctx.Err()}
 		}
-		b.log.Produce("in", 0, "bad")
+		b.log.Create("in", 2)
 		b.log.Produce("in", 1, "a=1")
-		stop := b.start(pipelineOf(t, copyOf))
+		stop := b.start(pipelineOf(t, copyOf)) // the save is in flight
+		b.log.Produce("in", 0, "bad")
 		time.Sleep(time.Minute)
 		err := stop()
 		wantError(t, err, framework.ErrDrainTimeout)

@@ -283,12 +283,14 @@ func tooLargeFor(most int) func(context.Context, string, offsetstore.TopicPartit
 
 func TestFailedLaneDrainsTheOthers(t *testing.T) {
 	onBed(t, func(b *bed) {
-		in1 := offsetstore.TopicPartition{Topic: "in", Partition: 1}
-		b.log.Produce("in", 0, "bad")
+		b.log.Create("in", 2)
+		stop := b.start(pipelineOf(t, copyOf)) // both are claimed
 		for range 100 {
 			b.log.Produce("in", 1, "b=1")
 		}
-		if err := b.run(pipelineOf(t, copyOf)); err == nil {
+		b.log.Produce("in", 0, "bad")
+		time.Sleep(time.Minute)
+		if err := stop(); err == nil {
 			t.Fatal("no error")
 		}
 		if got := b.lane(in1); got.Position.Offset != int64(got.Count) {
@@ -299,7 +301,6 @@ func TestFailedLaneDrainsTheOthers(t *testing.T) {
 
 func TestKeepOthersLetsTheRestGoOn(t *testing.T) {
 	onBed(t, func(b *bed) {
-		in1 := offsetstore.TopicPartition{Topic: "in", Partition: 1}
 		b.cfg.KeepOthers = true
 		b.log.Produce("in", 0, "bad")
 		b.log.Create("in", 2)

@@ -152,7 +152,7 @@ func (l *lane[W]) serve() error {
 		return err
 	}
 	l.status.phase(PhaseRunning, nil)
-	l.tenure.began = time.Now()
+	l.tenure.waitingSince = time.Now()
 	l.inbox.reopen()
 	return l.work()
 }
@@ -164,11 +164,7 @@ func (l *lane[W]) begin() error {
 	if err != nil {
 		return err
 	}
-	if err := l.e.claims.Acquire(l.soft, 1); err != nil {
-		return errGone
-	}
 	claim, err := l.claim(start)
-	l.e.claims.Release(1)
 	if err != nil {
 		return err
 	}
@@ -190,7 +186,12 @@ func (l *lane[W]) begin() error {
 // claimed do not keep the others from their turn.
 const claimTimeout = time.Minute
 
+// claim claims the partition when it is the lane's turn.
 func (l *lane[W]) claim(start offsetstore.Position) (Claim[W], error) {
+	if err := l.e.claims.Acquire(l.soft, 1); err != nil {
+		return nil, errGone
+	}
+	defer l.e.claims.Release(1)
 	ctx, cancel := context.WithTimeout(l.soft, claimTimeout)
 	defer cancel()
 	return l.e.sink.Claim(ctx, l.e.pipeline.name, l.tp, start)
@@ -206,7 +207,7 @@ func (l *lane[W]) published() {
 // seek starts the source at the saved position, or, if the log does not have it
 // any more, where the policy says; that position is saved first.
 func (l *lane[W]) seek() error {
-	err := l.part.Start(l.soft, l.resumeAt())
+	err := l.read()
 	var pe *PositionError
 	if !errors.As(err, &pe) || !errors.Is(err, ErrBelowLogStart) || l.e.cfg.BelowLogStart == PositionStop {
 		return err
@@ -224,6 +225,13 @@ func (l *lane[W]) seek() error {
 	if err := l.skipTo(to, lost); err != nil {
 		return err
 	}
+	return l.read()
+}
+
+// read starts the source at the saved position. What it reported before concerns
+// an earlier start, and was overtaken by the claim.
+func (l *lane[W]) read() error {
+	l.inbox.shut()
 	return l.part.Start(l.soft, l.resumeAt())
 }
 
@@ -258,9 +266,7 @@ func (l *lane[W]) giveUp() {
 	t := l.tenure
 	t.timer.Stop()
 	if t.saving != nil {
-		if err := l.landed(<-t.results); err != nil {
-			l.log.Warn("the save in flight failed", "error", err)
-		}
+		l.lastSave(<-t.results)
 	}
 	if t.claim == nil || t.spent || l.ctx.Err() != nil {
 		return
@@ -271,4 +277,15 @@ func (l *lane[W]) giveUp() {
 		l.log.Warn("releasing the claim failed; the next owner need not wait for it", "error", err)
 	}
 	t.spent = true
+}
+
+// lastSave takes the result of a save that ends after its tenure. What ended the
+// tenure is what counts: a failure here changes neither the error nor the stage,
+// and the next claim tells what is stored.
+func (l *lane[W]) lastSave(r result) {
+	if r.err != nil {
+		l.log.Warn("the save in flight failed, too", "error", r.err)
+		return
+	}
+	l.advance(l.tenure.saving, r.took)
 }

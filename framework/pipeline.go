@@ -139,7 +139,7 @@ func (c *checker) origin(n *info) {
 }
 
 func (c *checker) reduction(n *info) {
-	if !n.isReduce {
+	if n.reduce == "" {
 		return
 	}
 	if c.reduces[n.reduce] {
@@ -156,7 +156,7 @@ func (c *checker) ownPolicy(n *info) {
 		return
 	}
 	c.policy(n.stage.name, *n.stage.policy)
-	if n.stage.policy.Action != ActionStop && (n.isReduce || afterReduce(n)) {
+	if n.stage.policy.Action != ActionStop && (n.reduce != "" || afterReduce(n)) {
 		c.problemf("%s: only ActionStop is allowed in and after a ReduceByKey: a failure there has no single record to blame", n.stage.name)
 	}
 }
@@ -164,7 +164,7 @@ func (c *checker) ownPolicy(n *info) {
 // afterReduce reports whether anything that reaches n came out of a ReduceByKey.
 func afterReduce(n *info) bool {
 	for _, in := range n.inputs {
-		if in.isReduce || afterReduce(in) {
+		if in.reduce != "" || afterReduce(in) {
 			return true
 		}
 	}

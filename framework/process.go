@@ -79,12 +79,12 @@ func (l *lane[W]) enter(r *Record) error {
 func (l *lane[W]) pass(r *Record) {
 	t := l.tenure
 	if t.cur.records == 0 {
-		t.due.Store(false)
+		t.overdue.Store(false)
 		t.timer.Reset(l.e.cfg.BatchDelay)
-		if !t.began.IsZero() {
+		if !t.waitingSince.IsZero() {
 			// Waiting for the first record is no trouble.
-			l.recovery.postpone(time.Since(t.began))
-			t.began = time.Time{}
+			l.recovery.postpone(time.Since(t.waitingSince))
+			t.waitingSince = time.Time{}
 		}
 	}
 	t.counters.Read++

@@ -258,7 +258,6 @@ func TestFencedLaneThatIsStillOwnerClaimsAgain(t *testing.T) {
 
 func TestClaimThatFailsForAWhileIsRetriedAndHoldsUpNobody(t *testing.T) {
 	onBed(t, func(b *bed) {
-		in1 := offsetstore.TopicPartition{Topic: "in", Partition: 1}
 		var up atomic.Bool
 		b.opts.Hooks.BeforeClaim = func(_ context.Context, _ string, tp offsetstore.TopicPartition) error {
 			if !up.Load() && tp == in0 {

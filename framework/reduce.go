@@ -71,7 +71,7 @@ func ReduceByKey[K comparable, V any](name string, in Stream[Keyed[K, V]], reduc
 	for _, o := range opts {
 		o(r)
 	}
-	n := &node[Keyed[K, V]]{info: info{stage: r.stage, inputs: inputs(in), isReduce: true, reduce: name}}
+	n := &node[Keyed[K, V]]{info: info{stage: r.stage, inputs: inputs(in), reduce: name}}
 	n.problem = r.validate()
 	n.build = func(b *builder, out func(Keyed[K, V]) error) {
 		lane := newReducer(r, b.call, out)

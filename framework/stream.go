@@ -24,12 +24,11 @@ type node[T any] struct {
 
 // info is what validation needs to know of a node, whatever its type.
 type info struct {
-	stage    *stage
-	inputs   []*info
-	problem  error  // what is wrong with this operator alone
-	origin   bool   // it is a From
-	reduce   string // the name of a ReduceByKey, else ""
-	isReduce bool
+	stage   *stage
+	inputs  []*info
+	problem error  // what is wrong with this operator alone
+	origin  bool   // it is a From
+	reduce  string // the name of a ReduceByKey, else ""
 }
 
 // stage names an operator in errors and carries its failure policy.

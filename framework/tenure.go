@@ -15,28 +15,28 @@ type tenure[W any] struct {
 	claim Claim[W]
 	spent bool // the claim must not be used any more
 
-	began    time.Time // when it began to wait for records, zero once one came
-	saved    Progress  // of the last save that returned nil, or of the claim
-	savedAt  time.Time // when that was; zero after a claim
-	end      Progress  // where the batch being computed ends; its Lane is not kept up
-	counters Counters  // as of end
-	start    int64     // offsets below it were saved before this tenure
-	last     int64     // the last offset delivered in this tenure
+	waitingSince time.Time // for the first record; zero once it came
+	saved        Progress  // of the last save that returned nil, or of the claim
+	savedAt      time.Time // when that was; zero after a claim
+	end          Progress  // where the batch being computed ends; its Lane is not kept up
+	counters     Counters  // as of end
+	start        int64     // offsets below it were saved before this tenure
+	last         int64     // the last offset delivered in this tenure
 
 	call  call
 	chain *builder
 
-	behind  bool     // when head was read, much more was in the log
-	head    chunk    // taken from the inbox; records not processed yet
-	cur     batch[W] // being computed
-	sealed  *batch[W]
-	saving  *batch[W]
-	spare   *batch[W] // its memory is used again
-	results chan result
+	behind  bool        // when head was read, much more was in the log
+	head    chunk       // taken from the inbox; records not processed yet
+	cur     batch[W]    // being computed
+	sealed  *batch[W]   // complete; waits for the save before it
+	saving  *batch[W]   // given to the sink
+	spare   *batch[W]   // saved; its memory is used again
+	results chan result // of saving
 
-	due   atomic.Bool // cur has waited for BatchDelay
-	timer *time.Timer
-	final error // the tenure ends with this once everything processed is saved
+	overdue atomic.Bool // cur has waited for BatchDelay
+	timer   *time.Timer // sets overdue
+	final   error       // the tenure ends with this once everything processed is saved
 }
 
 // result is how a save ended.
@@ -52,7 +52,7 @@ func newTenure[W any](l *lane[W]) *tenure[W] {
 	t.chain = &builder{call: &t.call, junction: map[any]any{}}
 	connect(t.chain, l.e.pipeline.root, l.output)
 	t.timer = time.AfterFunc(time.Hour, func() {
-		t.due.Store(true)
+		t.overdue.Store(true)
 		l.attend()
 	})
 	t.timer.Stop()
@@ -72,13 +72,13 @@ func (t *tenure[W]) took(c Claim[W]) error {
 	return nil
 }
 
-// save calls the sink, and notes whether the claim can be used afterwards.
+// save calls the sink, and notes whether the claim can be used afterwards: not
+// while the sink has not said so, since its call may never return.
 func (t *tenure[W]) save(ctx context.Context, b *Batch[W]) error {
+	t.spent = true
 	err := guardSave(ctx, t.claim, b)
 	var se *SaveError
-	if err != nil && (!errors.As(err, &se) || se.ClaimSpent) {
-		t.spent = true
-	}
+	t.spent = err != nil && (!errors.As(err, &se) || se.ClaimSpent)
 	return err
 }
 

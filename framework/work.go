@@ -140,7 +140,7 @@ func (l *lane[W]) ripe() bool {
 	case l.positionOnly():
 		return l.positionDue()
 	default:
-		return t.due.Load() || l.caughtUp()
+		return t.overdue.Load() || l.caughtUp()
 	}
 }
 
