@@ -24,8 +24,8 @@ unit: ## Test without any server, in about a minute; under the race detector whe
 	$(GO) test $(RACE) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: test
-test: ## Test everything, with real Kafka and Cassandra, under the race detector
-	$(SERVERS) -fast-start -kafka -cassandra -cassandra-auth -tls -- \
+test: ## Test everything, with real Kafka, Cassandra and PostgreSQL, under the race detector
+	$(SERVERS) -fast-start -kafka -cassandra -cassandra-auth -postgres -tls -- \
 		$(GO) test -race -tags $(TESTTAGS) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: bench

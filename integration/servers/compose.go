@@ -32,6 +32,7 @@ var composePorts = map[string]string{
 	"kafka":          "LOCKSTEP_KAFKA_PORT",
 	"cassandra":      "LOCKSTEP_CASSANDRA_PORT",
 	"cassandra-auth": "LOCKSTEP_CASSANDRA_AUTH_PORT",
+	"postgres":       "LOCKSTEP_POSTGRES_PORT",
 }
 
 // durableContainer is for all nodes of a project.
@@ -106,6 +107,8 @@ func (c *compose) cassandra(_ context.Context, kind cassandraKind) (launch, erro
 	return c.service(kind.name())
 }
 
+func (c *compose) postgres(context.Context) (launch, error) { return c.service("postgres") }
+
 func (c *compose) service(name string) (launch, error) {
 	return launch{backend: &container{compose: c, service: name}, addr: address(loopback, c.ports[name])}, nil
 }
@@ -133,7 +136,7 @@ func (c *compose) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// args has the profile of cassandra-auth on, so that every service is known.
+// args has all profiles on, so that every service is known.
 func (c *compose) args(args ...string) []string {
-	return append([]string{"compose", "--file", c.file, "--project-name", c.project, "--profile", "auth"}, args...)
+	return append([]string{"compose", "--file", c.file, "--project-name", c.project, "--profile", "auth", "--profile", "postgres"}, args...)
 }

@@ -9,8 +9,8 @@ import (
 // defaultStartTimeout allows for a cold machine that compiles at the same time.
 const defaultStartTimeout = 3 * time.Minute
 
-// Options says which servers to start. At least one of Kafka, Cassandra and
-// CassandraAuth must be set.
+// Options says which servers to start. At least one of Kafka, Cassandra,
+// CassandraAuth and Postgres must be set.
 type Options struct {
 	// Kafka asks for a single broker in KRaft mode. It creates no topic by
 	// itself.
@@ -22,6 +22,10 @@ type Options struct {
 	// CassandraAuth asks for a further node, a cluster of its own, that checks
 	// user and password. Its superuser is [AuthUser] with [AuthPassword].
 	CassandraAuth bool
+
+	// Postgres asks for a PostgreSQL server that checks passwords. Its superuser is
+	// [PostgresUser] with [PostgresPassword].
+	Postgres bool
 
 	// TLS adds to Kafka a listener each for TLS, for logins, and for both, and to
 	// the node of CassandraAuth a port for TLS; the plain ones stay. The
@@ -67,8 +71,8 @@ func (o Options) cassandraKind(auth bool) cassandraKind {
 }
 
 func (o Options) validate() error {
-	if !o.Kafka && !o.Cassandra && !o.CassandraAuth {
-		return errors.New("servers: nothing to start: set Kafka, Cassandra or CassandraAuth in Options")
+	if !o.Kafka && !o.Cassandra && !o.CassandraAuth && !o.Postgres {
+		return errors.New("servers: nothing to start: set Kafka, Cassandra, CassandraAuth or Postgres in Options")
 	}
 	if o.StartTimeout < 0 {
 		return errors.New("servers: Options.StartTimeout is negative: give a positive duration, or 0 for the default")

@@ -12,8 +12,8 @@ import (
 	"text/template"
 )
 
-// packages is the host without Docker: each server is a Java process with a
-// directory of its own below dir.
+// packages is the host without Docker: each server is a process, of Java but for
+// PostgreSQL, with a directory of its own below dir.
 type packages struct {
 	dir   string
 	java  string
@@ -27,7 +27,7 @@ type packages struct {
 }
 
 func newPackages(ctx context.Context, o Options) (*packages, error) {
-	java, err := findJava(ctx, o.Logger)
+	java, err := javaFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,14 @@ func newPackages(ctx context.Context, o Options) (*packages, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return &packages{dir: dir, java: java, fast: o.FastStart, tls: certificates, log: o.Logger, guard: guard}, nil
+}
+
+// javaFor finds Java if a server needs it.
+func javaFor(ctx context.Context, o Options) (string, error) {
+	if !o.Kafka && !o.Cassandra && !o.CassandraAuth {
+		return "", nil
+	}
+	return findJava(ctx, o.Logger)
 }
 
 func certificatesFor(o Options, dir string) (*certificates, error) {
@@ -74,7 +82,11 @@ func (p *packages) process(dir string, args ...string) *process {
 	if p.fast {
 		args = append([]string{fastStart}, args...)
 	}
-	proc := &process{path: p.java, args: args, dir: dir, log: filepath.Join(dir, "server.log")}
+	return p.keep(&process{path: p.java, args: args, dir: dir, log: filepath.Join(dir, "server.log")})
+}
+
+// keep has proc ended by close.
+func (p *packages) keep(proc *process) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = append(p.running, proc)

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ import (
 // stopGrace is how long a server may take to end in order before it is killed.
 const stopGrace = 30 * time.Second
 
+// killGrace is how long one with a killWith may take.
+const killGrace = 5 * time.Second
+
 // process is a server that is a child process. It may be started again after it
 // has ended.
 type process struct {
@@ -23,6 +27,10 @@ type process struct {
 	args []string
 	dir  string // where it runs
 	log  string // file that its output is appended to
+
+	as       *syscall.Credential // whose process it is; nil: ours
+	stopWith syscall.Signal      // 0: SIGTERM
+	killWith syscall.Signal      // 0: SIGKILL, which follows in any case
 
 	mu   sync.Mutex
 	last *life // nil before the first start
@@ -47,6 +55,7 @@ func (p *process) start(context.Context) error {
 	defer out.Close() // the child has its own
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
 	done, err := child.Start(cmd)
 	if err != nil {
 		return err
@@ -61,7 +70,7 @@ func (p *process) stop(ctx context.Context) error {
 	if !l.running() {
 		return nil
 	}
-	if err := child.Signal(l.cmd, syscall.SIGTERM); err != nil {
+	if err := child.Signal(l.cmd, cmp.Or(p.stopWith, syscall.SIGTERM)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
@@ -80,6 +89,26 @@ func (p *process) kill(context.Context) error {
 	if !l.running() {
 		return nil
 	}
+	if p.killWith != 0 {
+		return p.killBy(l)
+	}
+	return sigkill(l)
+}
+
+// killBy uses the process's own signal, and SIGKILL if it does not obey.
+func (p *process) killBy(l *life) error {
+	if err := child.Signal(l.cmd, p.killWith); err != nil {
+		return err
+	}
+	select {
+	case <-l.done:
+		return nil
+	case <-time.After(killGrace):
+		return sigkill(l)
+	}
+}
+
+func sigkill(l *life) error {
 	if err := child.Signal(l.cmd, syscall.SIGKILL); err != nil {
 		return err
 	}

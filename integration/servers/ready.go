@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocql/gocql"
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -69,6 +70,17 @@ func cassandraAnswers(ctx context.Context, addr string, login gocql.Authenticato
 	}
 	defer session.Close()
 	return session.Query("SELECT release_version FROM system.local").WithContext(ctx).Exec()
+}
+
+// postgresReady returns nil if the server lets its superuser in.
+func postgresReady(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", PostgresUser, PostgresPassword, addr, PostgresDatabase))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 // oneNode configures a session of a single connection to a single node.

@@ -17,6 +17,7 @@ type Set struct {
 	Kafka         *Service
 	Cassandra     *Service
 	CassandraAuth *Service
+	Postgres      *Service
 
 	host host
 }
@@ -26,6 +27,7 @@ type Set struct {
 type host interface {
 	kafka(context.Context) (launch, error)
 	cassandra(context.Context, cassandraKind) (launch, error)
+	postgres(context.Context) (launch, error)
 	close(context.Context) error // ends all, and removes what they wrote
 }
 
@@ -75,6 +77,9 @@ func (s *Set) startAll(ctx context.Context, o Options) error {
 	if o.CassandraAuth {
 		all.Go(func() (err error) { s.CassandraAuth, err = s.startCassandraAuth(ctx, o); return err })
 	}
+	if o.Postgres {
+		all.Go(func() (err error) { s.Postgres, err = s.startPostgres(ctx, o); return err })
+	}
 	return all.Wait()
 }
 
@@ -102,6 +107,14 @@ func (s *Set) startCassandraAuth(ctx context.Context, o Options) (*Service, erro
 	return o.service(ctx, "cassandra-auth", l, cassandraAuthReady)
 }
 
+func (s *Set) startPostgres(ctx context.Context, o Options) (*Service, error) {
+	l, err := s.host.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.service(ctx, "postgres", l, postgresReady)
+}
+
 // service wraps b and starts it.
 func (o Options) service(ctx context.Context, name string, l launch, ready func(context.Context, string) error) (*Service, error) {
 	s := &Service{name: name, addr: l.addr, env: l.env, timeout: o.StartTimeout, log: o.Logger, ready: ready, backend: l.backend}
@@ -123,7 +136,7 @@ func (s *Set) Env() []string {
 	for _, v := range []struct {
 		name    string
 		service *Service
-	}{{EnvKafka, s.Kafka}, {EnvCassandra, s.Cassandra}, {EnvCassandraAuth, s.CassandraAuth}} {
+	}{{EnvKafka, s.Kafka}, {EnvCassandra, s.Cassandra}, {EnvCassandraAuth, s.CassandraAuth}, {EnvPostgres, s.Postgres}} {
 		if v.service != nil {
 			env = append(append(env, v.name+"="+v.service.Addr()), v.service.env...)
 		}

@@ -11,6 +11,8 @@ const (
 	EnvCassandra = "LOCKSTEP_TEST_CASSANDRA"
 	// EnvCassandraAuth holds host:port of a node that checks user and password.
 	EnvCassandraAuth = "LOCKSTEP_TEST_CASSANDRA_AUTH"
+	// EnvPostgres holds host:port of a PostgreSQL server.
+	EnvPostgres = "LOCKSTEP_TEST_POSTGRES"
 
 	envKafkaTLS     = "LOCKSTEP_TEST_KAFKA_TLS"
 	envKafkaSASL    = "LOCKSTEP_TEST_KAFKA_SASL"
@@ -56,6 +58,12 @@ func CassandraAuth(t TB) string {
 	t.Helper()
 	return fromEnv(t, EnvCassandraAuth, "-cassandra-auth")
 }
+
+// Postgres returns host:port of the test run's PostgreSQL server, and fails the
+// test where there is none. It is shared by all tests that run now: log in as
+// [PostgresUser] with [PostgresPassword] to [PostgresDatabase], and make a
+// database of your own.
+func Postgres(t TB) string { t.Helper(); return fromEnv(t, EnvPostgres, "-postgres") }
 
 // KafkaTLS returns the address of the test run's Kafka at which it speaks TLS,
 // KafkaSASL the one at which it wants a login ([KafkaUser], [KafkaPassword]), and

@@ -21,6 +21,7 @@ func TestMissingServersFailWithWhatToDo(t *testing.T) {
 		{Kafka, EnvKafka, " -kafka "},
 		{Cassandra, EnvCassandra, " -cassandra "},
 		{CassandraAuth, EnvCassandraAuth, " -cassandra-auth "},
+		{Postgres, EnvPostgres, " -postgres "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(c.name, "")

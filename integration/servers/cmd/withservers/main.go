@@ -1,10 +1,10 @@
-// Command withservers runs a command with real Kafka and Cassandra servers and
-// takes them down again, however the command ends.
+// Command withservers runs a command with real Kafka, Cassandra and PostgreSQL
+// servers and takes them down again, however the command ends.
 //
 //	go run ./integration/servers/cmd/withservers [flags] -- COMMAND [ARGUMENTS]
 //
 // The command finds the servers in its environment: LOCKSTEP_TEST_KAFKA,
-// LOCKSTEP_TEST_CASSANDRA and LOCKSTEP_TEST_CASSANDRA_AUTH, each host:port, as
+// LOCKSTEP_TEST_CASSANDRA, LOCKSTEP_TEST_CASSANDRA_AUTH and LOCKSTEP_TEST_POSTGRES, each host:port, as
 // far as they were asked for. With -tls there are also LOCKSTEP_TEST_KAFKA_TLS,
 // LOCKSTEP_TEST_KAFKA_SASL, LOCKSTEP_TEST_KAFKA_SASL_TLS and
 // LOCKSTEP_TEST_CASSANDRA_TLS, and the file LOCKSTEP_TEST_AUTHORITY. SIGINT, SIGTERM and SIGHUP are passed on to the
@@ -50,12 +50,13 @@ func parse() (servers.Options, []string) {
 	flag.BoolVar(&o.Kafka, "kafka", false, "start Kafka")
 	flag.BoolVar(&o.Cassandra, "cassandra", false, "start Cassandra")
 	flag.BoolVar(&o.CassandraAuth, "cassandra-auth", false, "start a second Cassandra that checks user and password")
+	flag.BoolVar(&o.Postgres, "postgres", false, "start PostgreSQL")
 	flag.BoolVar(&o.TLS, "tls", false, "add ports for TLS, and for logins, to Kafka and to the second Cassandra (containers have none)")
 	flag.BoolVar(&o.FastStart, "fast-start", false, "start sooner, with slower servers: for tests, not for measurements")
 	flag.BoolVar(&o.Packages, "packages", false, "never use Docker, even where an engine answers")
 	flag.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long one server may take to come up (default 3m)")
 	flag.Parse()
-	if !o.Kafka && !o.Cassandra && !o.CassandraAuth {
+	if !o.Kafka && !o.Cassandra && !o.CassandraAuth && !o.Postgres {
 		o.Kafka, o.Cassandra = true, true
 	}
 	return o, flag.Args()

@@ -13,11 +13,16 @@ import (
 
 // Start starts cmd in a process group of its own, so that an interrupt from the
 // terminal reaches it only if somebody passes it on. On Linux the kernel kills
-// cmd if this process ends first; other systems cannot. The channel is closed
+// cmd if this process ends first; other systems cannot. Of cmd.SysProcAttr the
+// credential is kept. The channel is closed
 // when cmd has ended and cmd.ProcessState is set. The caller does not call
 // cmd.Wait.
 func Start(cmd *exec.Cmd) (<-chan struct{}, error) {
-	cmd.SysProcAttr = attr()
+	a := attr()
+	if cmd.SysProcAttr != nil {
+		a.Credential = cmd.SysProcAttr.Credential
+	}
+	cmd.SysProcAttr = a
 	started, done := make(chan error, 1), make(chan struct{})
 	go run(cmd, started, done)
 	if err := <-started; err != nil {
