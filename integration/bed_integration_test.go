@@ -61,8 +61,7 @@ const totalsSchema = `CREATE TABLE IF NOT EXISTS totals (topic text, kafka_parti
 var totals = cassandra.NewTable[total]("totals")
 
 // sumPipeline is the job of every bed.
-func sumPipeline(t *testing.T) *framework.Pipeline[cassandra.Write] {
-	t.Helper()
+func sumPipeline() (*framework.Pipeline[cassandra.Write], error) {
 	pairs := framework.Map(framework.From(codec.JSON[item]()), func(i item) framework.Keyed[string, int64] {
 		return framework.Keyed[string, int64]{Key: i.Key, Value: i.Value}
 	})
@@ -70,21 +69,14 @@ func sumPipeline(t *testing.T) *framework.Pipeline[cassandra.Write] {
 	rows := framework.MapErr(sums, func(ctx framework.Context, k framework.Keyed[string, int64]) (cassandra.Write, error) {
 		return totals.Insert(total{Topic: ctx.Topic(), Partition: ctx.Partition(), Key: k.Key, Total: k.Value}), nil
 	})
-	p, err := framework.NewPipeline("sums", rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return framework.NewPipeline("sums", rows)
 }
 
 // newBed makes the tables of a fresh keyspace on the node at cassandraAddr, and a
 // topic on the brokers.
 func newBed(t *testing.T, brokers, cassandraAddr string, partitions int32) *bed {
 	t.Helper()
-	b := &bed{t: t, kafka: strings.Split(brokers, ","), config: cassandra.Config{
-		Hosts: []string{cassandraAddr}, Keyspace: "bed_" + strings.ToLower(rand.Text()[:16]), Replication: "1",
-		Tables: []cassandra.AnyTable{totals}, Schema: []string{totalsSchema}, Logger: slog.New(slog.DiscardHandler),
-	}}
+	b := unmigratedBed(t, brokers, cassandraAddr)
 	if err := cassandra.Migrate(t.Context(), b.config); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +84,14 @@ func newBed(t *testing.T, brokers, cassandraAddr string, partitions int32) *bed 
 	b.connect()
 	b.addTopic(partitions)
 	return b
+}
+
+// unmigratedBed has neither keyspace nor topic yet.
+func unmigratedBed(t *testing.T, brokers, cassandraAddr string) *bed {
+	return &bed{t: t, kafka: strings.Split(brokers, ","), config: cassandra.Config{
+		Hosts: []string{cassandraAddr}, Keyspace: "bed_" + strings.ToLower(rand.Text()[:16]), Replication: "1",
+		Tables: []cassandra.AnyTable{totals}, Schema: []string{totalsSchema}, Logger: slog.New(slog.DiscardHandler),
+	}}
 }
 
 // look opens what the test looks at the tables with.
@@ -252,7 +252,10 @@ func (b *bed) start(i instance) *running {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
-	pipeline := sumPipeline(b.t)
+	pipeline, err := sumPipeline()
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	go func() {
 		defer close(r.done)
 		r.err = runOnce(ctx, pipeline, source, sinkConfig, config)

@@ -24,6 +24,7 @@ const (
 	dropAnswer
 	cutBefore
 	cutAfter
+	stall
 	forge
 	replace
 )
@@ -43,6 +44,8 @@ var (
 	// CutAfter breaks the connection when the server has answered, and the answer
 	// is lost. For TCP see [DropAnswer].
 	CutAfter = Action{fate: cutAfter}
+	// Stall is [Proxy.Stall], with this request the first that is held back.
+	Stall = Action{fate: stall}
 )
 
 // Forge has a answered in the server's place, which never sees the request.

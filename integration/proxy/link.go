@@ -104,6 +104,11 @@ func (l *link) passRequest(message []byte) error {
 		return errCut
 	case dropRequest:
 		return nil
+	case stall:
+		l.p.Stall()
+		if !l.hold() {
+			return errCut
+		}
 	case forge:
 		return l.write(l.wire.forge(message, *action.forged))
 	case replace:

@@ -132,6 +132,32 @@ func TestAStalledProxyAcceptsAndSaysNothingUntilItGoesOn(t *testing.T) {
 	}
 }
 
+func TestAStallBeginsWithTheRequestThatAskedForIt(t *testing.T) {
+	p := through(t, TCP, serve(t, echo))
+	asked := make(chan struct{}, 1)
+	p.On(func(Request) Action {
+		p.On(nil)
+		asked <- struct{}{}
+		return Stall
+	})
+	c := dial(t, p)
+	send(t, c, "a")
+	<-asked
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want silence", err)
+	}
+	got, err := make([]byte, 1), os.ErrDeadlineExceeded
+	for errors.Is(err, os.ErrDeadlineExceeded) { // what asked for the stall may not have it yet
+		p.Resume()
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		_, err = c.Read(got)
+	}
+	if err != nil || string(got) != "a" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestADelayCountsInBothDirections(t *testing.T) {
 	const late = 30 * time.Millisecond
 	p := through(t, TCP, serve(t, echo))
