@@ -16,11 +16,7 @@ import (
 	"github.com/lockstep-stream/lockstep/sinks/memory"
 )
 
-var _ = memory.Rows
-
-type saveHook = func(context.Context, string, offsetstore.TopicPartition, *framework.Batch[row]) error
-
-// R1: a failure reported between Start and Resume is forgotten: the lane waits for ever.
+// Once: a failure reported between Start and Resume is forgotten: the lane waits for ever.
 func TestFailureReportedBeforeResumeIsKept(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.log.Produce("in", 0, "a=0")
@@ -32,7 +28,7 @@ func TestFailureReportedBeforeResumeIsKept(t *testing.T) {
 	})
 }
 
-// R2: Failed with an error that is no PositionError is retried for minutes; "The lane stops with that error".
+// Once: Failed with an error that is no PositionError is retried for minutes; "The lane stops with that error".
 func TestFailedStopsTheLane(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.log.Produce("in", 0, "a=0")
@@ -49,7 +45,7 @@ func TestFailedStopsTheLane(t *testing.T) {
 	})
 }
 
-// R3: what was delivered before a failure of the log is thrown away, and lost.
+// Once: what was delivered before a failure of the log is thrown away, and lost.
 func TestDeliveredRecordsSurviveALogFailure(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.BelowLogStart = framework.PositionEarliest
@@ -77,7 +73,7 @@ func TestDeliveredRecordsSurviveALogFailure(t *testing.T) {
 	})
 }
 
-// R4: dead letter that is itself too large: claims again without rest for ever.
+// Once: dead letter that is itself too large: claims again without rest for ever.
 func TestDeadLetterTooLargeEnds(t *testing.T) {
 	for _, kind := range []string{"dead letter", "load"} {
 		t.Run(kind, func(t *testing.T) {
@@ -128,7 +124,7 @@ func TestDeadLetterTooLargeEnds(t *testing.T) {
 	}
 }
 
-// R5: two passing faults of the sink, an hour of silence between them, fail the lane.
+// Once: two passing faults of the sink, an hour of silence between them, fail the lane.
 func TestRecoverWithinDoesNotCountSilence(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.log.Create("in", 1)
@@ -156,7 +152,7 @@ func TestRecoverWithinDoesNotCountSilence(t *testing.T) {
 	})
 }
 
-// R6: a handler's error that wraps ErrNotOwner ends the lane in silence.
+// Once: a handler's error that wraps ErrNotOwner ends the lane in silence.
 func TestHandlersErrorIsNotTakenForALoss(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.log.Produce("in", 0, "a=1")
@@ -174,7 +170,7 @@ func TestHandlersErrorIsNotTakenForALoss(t *testing.T) {
 	})
 }
 
-// R7: BatchDelay below a second is not kept by a batch that began with records that were filtered.
+// Once: BatchDelay below a second is not kept by a batch that began with records that were filtered.
 func TestBatchDelayHoldsAfterFilteredRecords(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.BatchDelay = 50 * time.Millisecond
@@ -213,7 +209,7 @@ type jsonInts struct{}
 func (jsonInts) Append(dst []byte, v int) ([]byte, error) { return fmt.Appendf(dst, "%d", v), nil }
 func (panicking) Decode([]byte, *int) error               { panic("state codec") }
 
-// R8: a state codec that panics while loading takes the process with it.
+// Once: a state codec that panics while loading takes the process with it.
 func TestStateCodecPanicIsRecovered(t *testing.T) {
 	onBed(t, func(b *bed) {
 		p := pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
@@ -228,7 +224,7 @@ func TestStateCodecPanicIsRecovered(t *testing.T) {
 	})
 }
 
-// R9: BufferBytes is no bound: each lane computes a batch of BatchBytes whatever its share.
+// Once: BufferBytes is no bound: each lane computes a batch of BatchBytes whatever its share.
 func TestBufferBytesBoundsAllPartitions(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.BufferBytes = 256 << 10
@@ -269,7 +265,7 @@ func TestBufferBytesBoundsAllPartitions(t *testing.T) {
 	})
 }
 
-// R10: pairs of a hot key are counted as one key, whatever they hold.
+// Once: pairs of a hot key are counted as one key, whatever they hold.
 func TestPairsOfAHotKeyAreBounded(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.BufferBytes = 256 << 10
@@ -303,7 +299,7 @@ func TestPairsOfAHotKeyAreBounded(t *testing.T) {
 	})
 }
 
-// R11: lanes are cut one after the other at the drain timeout.
+// Once: lanes are cut one after the other at the drain timeout.
 func TestDrainTimeoutCutsAllLanesAtOnce(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.DrainTimeout = time.Second
@@ -325,7 +321,7 @@ func TestDrainTimeoutCutsAllLanesAtOnce(t *testing.T) {
 	})
 }
 
-// R12: a revoke waits for another partition's first question to the sink.
+// Once: a revoke waits for another partition's first question to the sink.
 func TestRevokeDoesNotWaitForAnotherLanesTopic(t *testing.T) {
 	log := frameworktest.NewLog()
 	log.Create("in", 2)
@@ -357,7 +353,7 @@ func TestRevokeDoesNotWaitForAnotherLanesTopic(t *testing.T) {
 	<-ended
 }
 
-// R13: a load that fails while draining: unsaved work, Run returns nil.
+// Once: a load that fails while draining: unsaved work, Run returns nil.
 func TestLoadFailureWhileDrainingIsReported(t *testing.T) {
 	onBed(t, func(b *bed) {
 		broken := errors.New("disk on fire")
@@ -385,7 +381,7 @@ func TestLoadFailureWhileDrainingIsReported(t *testing.T) {
 	})
 }
 
-// R14: the drain timeout does not bound a revoke under way.
+// Once: the drain timeout does not bound a revoke under way.
 func TestDrainTimeoutCutsARevoke(t *testing.T) {
 	onBed(t, func(b *bed) {
 		b.cfg.DrainTimeout = time.Second

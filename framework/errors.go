@@ -109,17 +109,19 @@ type PositionError struct {
 	Err            error
 }
 
-// Error returns the condition with its numbers, and what can be done.
+// Error returns the condition with its numbers, and what an operator can do: set
+// [Config].BelowLogStart, move the position with the sink's [Resetter], or leave the
+// old results alone and start under another name.
 func (e *PositionError) Error() string {
 	switch {
 	case errors.Is(e.Err, ErrTopicRecreated):
-		return fmt.Sprintf("%s: %v: the position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then start under a new pipeline name",
-			e.TopicPartition, e.Err, e.Position.Offset, e.Position.TopicID, e.TopicID)
+		return fmt.Sprintf("%s: %v: the position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then move the position into the new topic by a Reset (framework.Resetter) to an offset with topic ID %s, or start under a new pipeline name",
+			e.TopicPartition, e.Err, e.Position.Offset, e.Position.TopicID, e.TopicID, e.TopicID)
 	case errors.Is(e.Err, ErrBelowLogStart):
-		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the records between are gone (%d offsets); set Config.BelowLogStart to go on without them",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the records between are gone (%d offsets); to go on without them set Config.BelowLogStart to PositionEarliest or PositionLatest, or move the position by a Reset (framework.Resetter)",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd, e.LogStart-e.Position.Offset)
 	default:
-		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the log was truncated; find out what became of the records, then start under a new pipeline name",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the log was truncated; find out what became of the records, then move the position back by a Reset (framework.Resetter), or start under a new pipeline name",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd)
 	}
 }

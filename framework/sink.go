@@ -226,7 +226,10 @@ type Resetter interface {
 type Reset struct {
 	Pipeline string
 	offsetstore.TopicPartition
-	From, To  offsetstore.Position // compared and stored whole: offset, leader epoch and topic ID
+	// From and To are compared and stored whole: offset, leader epoch and topic ID.
+	// To should have the ID that the topic has now, which a [PositionError] tells:
+	// without one it is taken for the topic of the pipeline's first start.
+	From, To  offsetstore.Position
 	DropState bool
 }
 

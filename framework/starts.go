@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -57,11 +58,7 @@ func (t *topicStart) get(ctx context.Context, resolve func() (TopicStart, error)
 // born later, so that none of its records is missed.
 func (l *lane[W]) start(ctx context.Context) (offsetstore.Position, error) {
 	stored, err := l.e.topics.of(l.tp.Topic).get(ctx, func() (TopicStart, error) {
-		propose, err := l.part.Resolve(ctx, l.e.cfg.Start)
-		var pe *PositionError
-		if errors.As(err, &pe) {
-			return TopicStart{}, fmt.Errorf("%w: Config.Start asks for offset %d of %s, but the log holds %d..%d", ErrConfig, pe.Position.Offset, pe.TopicPartition, pe.LogStart, pe.LogEnd)
-		}
+		propose, err := l.propose(ctx)
 		if err != nil {
 			return TopicStart{}, err
 		}
@@ -74,10 +71,43 @@ func (l *lane[W]) start(ctx context.Context) (offsetstore.Position, error) {
 	if offset, ok := stored.Starts[l.tp.Partition]; ok {
 		return offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: stored.TopicID}, nil
 	}
-	return l.bornLater(ctx, stored.TopicID)
+	return l.bornLater(ctx)
 }
 
-func (l *lane[W]) bornLater(ctx context.Context, id offsetstore.TopicID) (offsetstore.Position, error) {
+// propose resolves the start rules. An exact offset that the log does not hold is
+// a mistake at the first start only: later the log moves on, and the rules do not
+// count any more.
+func (l *lane[W]) propose(ctx context.Context) (TopicStart, error) {
+	propose, err := l.part.Resolve(ctx, l.e.cfg.Start)
+	var pe *PositionError
+	if !errors.As(err, &pe) {
+		return propose, err
+	}
+	began, err := l.topicBegan(ctx)
+	if err != nil {
+		return TopicStart{}, err
+	}
+	if !began {
+		return TopicStart{}, fmt.Errorf("%w: Config.Start asks for offset %d of %s, but the log holds %d..%d", ErrConfig, pe.Position.Offset, pe.TopicPartition, pe.LogStart, pe.LogEnd)
+	}
+	return l.part.Resolve(ctx, offsetstore.StartRules{}) // not stored: something is already
+}
+
+// topicBegan reports whether the sink is known to hold a position in the topic,
+// and so the topic's starts, which are stored before.
+func (l *lane[W]) topicBegan(ctx context.Context) (bool, error) {
+	lister, ok := l.e.sink.(PositionLister)
+	if !ok {
+		return false, nil
+	}
+	stored, err := lister.Positions(ctx, l.e.pipeline.name)
+	return slices.ContainsFunc(stored, func(s StoredPosition) bool { return s.Topic == l.tp.Topic }), err
+}
+
+// bornLater is the start of a partition that did not exist at the first start. It
+// carries the topic's identity as it is now: if the topic was made again since, the
+// partition may be new with it, and nothing of it was ever processed.
+func (l *lane[W]) bornLater(ctx context.Context) (offsetstore.Position, error) {
 	now, err := l.part.Resolve(ctx, offsetstore.StartRules{})
 	if err != nil {
 		return offsetstore.Position{}, err
@@ -87,5 +117,5 @@ func (l *lane[W]) bornLater(ctx context.Context, id offsetstore.TopicID) (offset
 		return offsetstore.Position{}, fmt.Errorf("%w: the source does not list partition %s", ErrUnavailable, l.tp)
 	}
 	l.log.Info("this partition was added after the pipeline's first start: if it has no position yet it begins at earliest, whatever the start rules say", "offset", offset)
-	return offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: id}, nil
+	return offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: now.TopicID}, nil
 }

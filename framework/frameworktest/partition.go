@@ -30,9 +30,27 @@ func (p *Partition) Resolve(ctx context.Context, rules offsetstore.StartRules) (
 	t := l.topics[p.tp.Topic]
 	start := framework.TopicStart{ClusterID: "frameworktest", TopicID: t.id, Starts: map[int32]int64{}}
 	for i, pl := range t.partitions {
-		start.Starts[i] = pl.resolve(rules.For(offsetstore.TopicPartition{Topic: p.tp.Topic, Partition: i}))
+		tp := offsetstore.TopicPartition{Topic: p.tp.Topic, Partition: i}
+		start.Starts[i] = pl.resolve(rules.For(tp))
+		if err := pl.admits(tp, offsetstore.At(start.Starts[i]), t.id); err != nil {
+			return framework.TopicStart{}, err
+		}
 	}
 	return start, ctx.Err()
+}
+
+// admits refuses a position that the log does not hold.
+func (p *partitionLog) admits(tp offsetstore.TopicPartition, from offsetstore.Position, id offsetstore.TopicID) error {
+	fault := &framework.PositionError{TopicPartition: tp, Position: from, LogStart: p.start, LogEnd: p.end, TopicID: id}
+	switch {
+	case from.Offset < p.start:
+		fault.Err = framework.ErrBelowLogStart
+	case from.Offset > p.end:
+		fault.Err = framework.ErrAboveLogEnd
+	default:
+		return nil
+	}
+	return fault
 }
 
 func (p *partitionLog) resolve(r offsetstore.StartRule) int64 {
@@ -73,20 +91,14 @@ func (p *Partition) check(from offsetstore.Position) error {
 	l := p.source.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id := framework.PositionError{TopicPartition: p.tp, Position: from}
 	pl := l.partition(p.tp.Topic, p.tp.Partition)
-	id.LogStart, id.LogEnd, id.TopicID = pl.start, pl.end, l.topics[p.tp.Topic].id
-	switch {
-	case !from.TopicID.IsZero() && from.TopicID != id.TopicID:
-		id.Err = framework.ErrTopicRecreated
-	case from.Offset < pl.start:
-		id.Err = framework.ErrBelowLogStart
-	case from.Offset > pl.end:
-		id.Err = framework.ErrAboveLogEnd
-	default:
-		return nil
+	id := l.topics[p.tp.Topic].id
+	if !from.TopicID.IsZero() && from.TopicID != id {
+		return &framework.PositionError{
+			TopicPartition: p.tp, Position: from, LogStart: pl.start, LogEnd: pl.end, TopicID: id, Err: framework.ErrTopicRecreated,
+		}
 	}
-	return &id
+	return pl.admits(p.tp, from, id)
 }
 
 // advance moves past records, unless the partition was paused or lost since
