@@ -60,12 +60,14 @@ func TestAPausedProcessWakesUpFenced(t *testing.T) {
 	b.want(1, "b", 6, 6)
 }
 
-// members returns how many the bed's group has.
+// members returns how many the bed's group has, none where there is no group or
+// nobody knows it yet.
 func (b *bed) members() int {
 	b.t.Helper()
 	groups, err := kadm.NewClient(b.client).DescribeGroups(b.t.Context(), b.topic)
-	if err != nil || groups.Error() != nil {
-		b.t.Fatal(err, groups.Error())
+	if err != nil {
+		b.t.Logf("describing the group: %v", err)
+		return 0
 	}
 	return len(groups[b.topic].Members)
 }
