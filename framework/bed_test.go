@@ -131,7 +131,17 @@ func (b *bed) mustRun(p *framework.Pipeline[row]) {
 // returns what Run returned.
 func (b *bed) start(p *framework.Pipeline[row]) (stop func() error) {
 	b.t.Helper()
-	r := b.runner(p)
+	return b.startRunner(b.runner(p))
+}
+
+// settle waits until nothing is left to do.
+func (b *bed) settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+func (b *bed) startRunner(r *framework.Runner) (stop func() error) {
+	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

@@ -24,9 +24,15 @@ type Config struct {
 	BelowLogStart PositionPolicy
 	// BufferBytes bounds what waits in memory for all partitions together:
 	// records not processed yet, values not reduced yet, and batches not saved
-	// yet. Each partition has an equal part of it, and at most a quarter.
-	// Defaults to 32 MiB.
+	// yet. Each partition has an equal part of it, and at most a quarter. Defaults
+	// to 32 MiB. Saved totals are bounded by CacheBytes.
 	BufferBytes int
+	// CacheBytes bounds the saved totals of reductions that are kept in memory for
+	// all partitions together, so that they need not be loaded again: their keys
+	// and values as they are encoded, and 128 bytes for each. Each partition has an
+	// equal part of it, and each of its reductions an equal part of that. Defaults
+	// to 64 MiB.
+	CacheBytes int
 	// ClaimsAtOnce bounds how many partitions are claimed in parallel. Defaults
 	// to 16.
 	ClaimsAtOnce int
@@ -69,6 +75,7 @@ func (c Config) WithDefaults() Config {
 	c.BatchDelay = orDefault(c.BatchDelay, time.Second)
 	c.BatchRecords = orDefault(c.BatchRecords, 200_000)
 	c.BufferBytes = orDefault(c.BufferBytes, 32<<20)
+	c.CacheBytes = orDefault(c.CacheBytes, 64<<20)
 	c.ClaimsAtOnce = orDefault(c.ClaimsAtOnce, 16)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 30*time.Second)
 	c.FenceTries = orDefault(c.FenceTries, 5)
@@ -86,6 +93,7 @@ func (c Config) validate() error {
 		{"BatchDelay", int64(c.BatchDelay)},
 		{"BatchRecords", int64(c.BatchRecords)},
 		{"BufferBytes", int64(c.BufferBytes)},
+		{"CacheBytes", int64(c.CacheBytes)},
 		{"ClaimsAtOnce", int64(c.ClaimsAtOnce)},
 		{"DrainTimeout", int64(c.DrainTimeout)},
 		{"FenceTries", int64(c.FenceTries)},

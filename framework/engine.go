@@ -181,6 +181,12 @@ func (e *engine[W]) laneLimit() int {
 	return max(1, min(share, e.cfg.BufferBytes/4))
 }
 
+// laneCache is what one lane may keep of saved totals: an equal share, in bytes.
+// Unlike laneLimit it has no other cap, since what is cached can be dropped.
+func (e *engine[W]) laneCache() int {
+	return e.cfg.CacheBytes / max(1, int(e.count.Load()))
+}
+
 // Assigned implements Lanes.
 func (e *engine[W]) Assigned(ps []Partition) {
 	e.mu.Lock()

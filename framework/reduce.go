@@ -26,8 +26,8 @@ func StateCodec[K comparable, V any](c Codec[V]) ReduceOption[K, V] {
 	return func(r *reduction[K, V]) { r.values = c }
 }
 
-// CacheKeys sets how many keys a lane keeps in memory so that they need not be
-// loaded again. Defaults to 65,536.
+// CacheKeys sets how many keys a lane keeps in memory at most so that they need not
+// be loaded again; [Config].CacheBytes bounds their bytes. Defaults to 65,536.
 func CacheKeys[K comparable, V any](n int) ReduceOption[K, V] {
 	return func(r *reduction[K, V]) { r.cacheKeys = n }
 }
@@ -74,7 +74,7 @@ func ReduceByKey[K comparable, V any](name string, in Stream[Keyed[K, V]], reduc
 	n := &node[Keyed[K, V]]{info: info{stage: r.stage, inputs: inputs(in), reduce: name}}
 	n.problem = r.validate()
 	n.build = func(b *builder, out func(Keyed[K, V]) error) {
-		lane := newReducer(r, b.call, out)
+		lane := newReducer(r, b, out)
 		b.barriers = append(b.barriers, lane)
 		connect(b, in, lane.add)
 	}

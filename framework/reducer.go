@@ -3,8 +3,6 @@ package framework
 import (
 	"fmt"
 	"unsafe"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // barrier is a lane's part of a ReduceByKey, without its types. The lane drives
@@ -48,10 +46,10 @@ type reducer[K comparable, V any] struct {
 	pairs  []pair[V]        // in offset order
 	code   []byte           // scratch
 
-	cache   *simplelru.LRU[string, V] // totals as of the last save
-	pinned  []map[string]V            // totals of sealed batches not yet saved, oldest first
-	perKey  int                       // bytes a key cost in the last batch
-	waiting []int32                   // the groups that missing returned
+	cache   *cache[V]             // totals as of the last save
+	pinned  []map[string]total[V] // totals of sealed batches not yet saved, oldest first
+	perKey  int                   // bytes a key cost in the last batch
+	waiting []int32               // the groups that missing returned
 }
 
 type group[K comparable, V any] struct {
@@ -71,13 +69,15 @@ type pair[V any] struct {
 	group int32
 }
 
-func newReducer[K comparable, V any](r *reduction[K, V], c *call, out func(Keyed[K, V]) error) *reducer[K, V] {
-	cache, err := simplelru.NewLRU[string, V](r.cacheKeys, nil)
-	if err != nil {
-		panic(err) // validate has refused sizes below 1
-	}
+// firstPerKey is what a key is taken to cost before a batch has shown it, in bytes.
+// It is more than most cost: the totals of the first batch are loaded all at once,
+// however large they are.
+const firstPerKey = 1024
+
+func newReducer[K comparable, V any](r *reduction[K, V], b *builder, out func(Keyed[K, V]) error) *reducer[K, V] {
 	return &reducer[K, V]{
-		reduction: r, call: c, out: out, cache: cache, perKey: 64,
+		reduction: r, call: b.call, out: out, perKey: firstPerKey,
+		cache: newCache[V](r.cacheKeys, b.cacheBytes),
 		byKey: map[K]int32{}, byCode: map[string]int32{},
 	}
 }
@@ -145,12 +145,12 @@ func (r *reducer[K, V]) missing() []StateKey {
 // the cache: the store does not have its totals yet.
 func (r *reducer[K, V]) remembered(g *group[K, V]) bool {
 	for i := len(r.pinned) - 1; i >= 0; i-- {
-		if v, ok := r.pinned[i][g.code]; ok {
-			g.base, g.hasBase, g.known = v, true, true
+		if t, ok := r.pinned[i][g.code]; ok {
+			g.base, g.hasBase, g.known = t.value, true, true
 			return true
 		}
 	}
-	if v, ok := r.cache.Get(g.code); ok {
+	if v, ok := r.cache.get(g.code); ok {
 		g.base, g.hasBase, g.known = v, true, true
 		return true
 	}
@@ -232,14 +232,14 @@ func short(key any) string {
 }
 
 func (r *reducer[K, V]) seal(dst []StateEntry, emitted int) []StateEntry {
-	totals := make(map[string]V, len(r.groups))
+	totals := make(map[string]total[V], len(r.groups))
 	bytes := emitted
 	for i := range r.groups {
 		g := &r.groups[i]
 		if g.pairs == 0 {
 			continue
 		}
-		totals[g.code] = g.total
+		totals[g.code] = totalOf(g.total, g.code, g.encoded)
 		e := StateEntry{StateKey{Operator: r.name, Key: []byte(g.code)}, g.encoded}
 		bytes += e.size()
 		dst = append(dst, e)
@@ -261,8 +261,9 @@ func (r *reducer[K, V]) reset() {
 }
 
 func (r *reducer[K, V]) saved() {
-	for code, v := range r.pinned[0] {
-		r.cache.Add(code, v)
+	for code, t := range r.pinned[0] {
+		r.cache.put(code, t)
 	}
+	r.cache.trim()
 	r.pinned = r.pinned[1:]
 }

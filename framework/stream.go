@@ -82,10 +82,11 @@ func inputs[T any](in Stream[T]) []*info {
 
 // builder makes the chain of one lane from the nodes.
 type builder struct {
-	call     *call
-	junction map[any]any // *node[T] to its *junction[T]
-	barriers []barrier
-	entry    func(*Record) error
+	call       *call
+	junction   map[any]any // *node[T] to its *junction[T]
+	barriers   []barrier
+	entry      func(*Record) error
+	cacheBytes func() int // of one barrier, now
 }
 
 // junction passes a node's values to everyone who uses that node, in the order

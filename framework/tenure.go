@@ -49,7 +49,9 @@ func newTenure[W any](l *lane[W]) *tenure[W] {
 	t := &tenure[W]{results: make(chan result, 1)}
 	t.call = call{ctx: l.ctx, pipeline: l.e.pipeline.name, tp: l.tp}
 	t.cur = t.fresh(l.e)
-	t.chain = &builder{call: &t.call, junction: map[any]any{}}
+	t.chain = &builder{call: &t.call, junction: map[any]any{}, cacheBytes: func() int {
+		return l.e.laneCache() / len(t.chain.barriers)
+	}}
 	connect(t.chain, l.e.pipeline.root, l.output)
 	t.timer = time.AfterFunc(time.Hour, func() {
 		t.overdue.Store(true)
