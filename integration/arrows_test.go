@@ -30,6 +30,7 @@ var rooms = []room{
 	{path: "offsetstore"},
 	{path: "framework/codec", rooms: core, outside: []string{"github.com/goccy/go-json"}},
 	{path: "framework/frameworktest", rooms: core},
+	{path: "framework/frameworkfx", rooms: core, outside: []string{"go.uber.org/fx"}},
 	{path: "framework", rooms: []string{"offsetstore"}, outside: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{path: "sources/kafka", rooms: core, outside: []string{"github.com/twmb/franz-go"}},
 	{path: "sinks/sinktest", rooms: core},
