@@ -229,6 +229,7 @@ func (l *lane[W]) save(t *tenure[W], b *Batch[W]) {
 		t.results <- r
 		l.attend()
 	}()
+	l.reached(PointBeforeSave)
 	began := time.Now()
 	err := t.save(l.ctx, b)
 	r = result{err, time.Since(began)}
@@ -251,6 +252,7 @@ func (l *lane[W]) landed(r result) error {
 // advance notes that a batch is saved, and tells others.
 func (l *lane[W]) advance(b *batch[W], took time.Duration) {
 	t := l.tenure
+	l.reached(PointAfterSave)
 	t.saved, t.savedAt = b.To, time.Now()
 	for _, r := range t.chain.barriers {
 		r.saved()

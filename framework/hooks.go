@@ -20,6 +20,10 @@ type Hooks struct {
 	Recovering func(RecoveringEvent)
 	// Ended: a lane has ended; Err is nil after a revoke, loss or stop.
 	Ended func(EndedEvent)
+	// Reached: a lane has come to one of the [Points]. It is for tests, which kill
+	// the process there (package frameworktest does it in a line). Before a save it
+	// is called from the goroutine that saves, while the lane goes on computing.
+	Reached func(PointEvent)
 }
 
 // ClaimedEvent is given to Hooks.Claimed.

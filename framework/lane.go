@@ -171,6 +171,7 @@ func (l *lane[W]) begin() error {
 	if err := l.tenure.took(claim); err != nil {
 		return err
 	}
+	l.reached(PointClaim)
 	l.published()
 	l.tenure.stage = "start"
 	if err := l.seek(); err != nil {
@@ -248,10 +249,12 @@ func (l *lane[W]) skipTo(offset, lost int64) error {
 	t.counters.Lost += lost
 	position := offsetstore.Position{Offset: offset, LeaderEpoch: offsetstore.NoLeaderEpoch, TopicID: l.resumeAt().TopicID}
 	to := Progress{position, encodeLane(t.counters)}
+	l.reached(PointBeforeSave)
 	if err := t.save(l.ctx, &Batch[W]{From: t.saved, To: to}); err != nil {
 		t.stage = "save"
 		return err
 	}
+	l.reached(PointAfterSave)
 	t.saved, t.end, t.start, t.last = to, to, offset, offset-1
 	l.published()
 	return nil
@@ -270,6 +273,9 @@ func (l *lane[W]) giveUp() {
 	}
 	if t.claim == nil || t.spent || l.ctx.Err() != nil {
 		return
+	}
+	if l.soft.Err() != nil {
+		l.reached(PointDrain)
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, releaseTimeout)
 	defer cancel()

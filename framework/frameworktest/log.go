@@ -64,6 +64,16 @@ func (l *Log) Create(topic string, n int32) {
 	})
 }
 
+// Identify gives a topic the identity id instead of a random one, and creates the
+// topic if need be. A log that another process makes is the same log to a pipeline
+// only if its topics have the same identities.
+func (l *Log) Identify(topic string, id offsetstore.TopicID) {
+	l.update(func() {
+		l.partition(topic, 0)
+		l.topics[topic].id = id
+	})
+}
+
 // Recreate replaces a topic by an empty one of the same name.
 func (l *Log) Recreate(topic string, n int32) {
 	l.update(func() { delete(l.topics, topic) })

@@ -3,6 +3,7 @@ package frameworktest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -112,6 +113,9 @@ func (s *Source) Lose(tps ...offsetstore.TopicPartition) {
 	}
 	s.lanes.Lost(ps)
 }
+
+// loseAll is Lose for every partition.
+func (s *Source) loseAll() { s.Lose(slices.Collect(maps.Keys(s.snapshot()))...) }
 
 // Disown makes Confirm say that the group does not count us as owner any more,
 // while nobody has told us yet.
