@@ -28,6 +28,10 @@ test: ## Test everything, with real Kafka, Cassandra and PostgreSQL, under the r
 	$(SERVERS) -fast-start -kafka -cassandra -cassandra-auth -postgres -tls -- \
 		$(GO) test -race -tags $(TESTTAGS) -timeout $(TIMEOUT) $(TESTFLAGS) $(PACKAGES)
 
+.PHONY: torture
+torture: ## Kill nodes of a Cassandra of three under load; takes minutes and 4 GiB (Linux only)
+	$(GO) test $(RACE) -tags integration,torture -timeout 60m -run TestNodesAreKilledUnderLoad -v ./integration $(TESTFLAGS)
+
 .PHONY: bench
 bench: ## Measure, with real Kafka and Cassandra (BENCHFLAGS are passed on)
 	$(SERVERS) -kafka -cassandra -- $(GO) run ./integration/bench $(BENCHFLAGS)
@@ -44,7 +48,7 @@ gofmt: ## Check that every file is formatted
 
 .PHONY: vet
 vet: ## Run go vet, integration tests included
-	$(GO) vet -tags integration,tls $(PACKAGES)
+	$(GO) vet -tags integration,tls,torture $(PACKAGES)
 
 .PHONY: golangci
 golangci: ## Build and run the golangci-lint of this project

@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -72,11 +74,11 @@ func sumPipeline() (*framework.Pipeline[cassandra.Write], error) {
 	return framework.NewPipeline("sums", rows)
 }
 
-// newBed makes the tables of a fresh keyspace on the node at cassandraAddr, and a
-// topic on the brokers.
-func newBed(t *testing.T, brokers, cassandraAddr string, partitions int32) *bed {
+// newBed makes the tables of a fresh keyspace, with a copy on each of the nodes, and
+// a topic on the brokers.
+func newBed(t *testing.T, brokers, nodes string, partitions int32) *bed {
 	t.Helper()
-	b := unmigratedBed(t, brokers, cassandraAddr)
+	b := unmigratedBed(t, brokers, nodes)
 	if err := cassandra.Migrate(t.Context(), b.config); err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +89,10 @@ func newBed(t *testing.T, brokers, cassandraAddr string, partitions int32) *bed 
 }
 
 // unmigratedBed has neither keyspace nor topic yet.
-func unmigratedBed(t *testing.T, brokers, cassandraAddr string) *bed {
+func unmigratedBed(t *testing.T, brokers, nodes string) *bed {
+	hosts := strings.Split(nodes, ",")
 	return &bed{t: t, kafka: strings.Split(brokers, ","), config: cassandra.Config{
-		Hosts: []string{cassandraAddr}, Keyspace: "bed_" + strings.ToLower(rand.Text()[:16]), Replication: "1",
+		Hosts: hosts, Keyspace: "bed_" + strings.ToLower(rand.Text()[:16]), Replication: strconv.Itoa(len(hosts)),
 		Tables: []cassandra.AnyTable{totals}, Schema: []string{totalsSchema}, Logger: slog.New(slog.DiscardHandler),
 	}}
 }
@@ -148,27 +151,32 @@ func (b *bed) on(t *testing.T, partitions int32) *bed {
 // produce appends one record with each value to a partition.
 func (b *bed) produce(partition int32, key string, values ...int64) {
 	b.t.Helper()
+	if err := b.send(partition, key, values...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// send is produce for other goroutines than the test's.
+func (b *bed) send(partition int32, key string, values ...int64) error {
 	records := make([]*kgo.Record, 0, len(values))
 	for _, v := range values {
 		text, err := json.Marshal(item{key, v})
 		if err != nil {
-			b.t.Fatal(err)
+			return err
 		}
 		records = append(records, &kgo.Record{Topic: b.topic, Partition: partition, Value: text})
 	}
-	if err := b.client.ProduceSync(b.t.Context(), records...).FirstErr(); err != nil {
-		b.t.Fatal(err)
-	}
+	return b.client.ProduceSync(b.t.Context(), records...).FirstErr()
 }
 
 // total returns what the table has for a key, 0 where there is no row.
 func (b *bed) total(partition int32, key string) (sum int64) {
 	b.t.Helper()
-	err := b.session.Query("SELECT total FROM totals WHERE topic = ? AND kafka_partition = ? AND key = ?", b.topic, partition, key).
-		WithContext(b.t.Context()).Scan(&sum)
-	if err != nil && err != gocql.ErrNotFound {
-		b.t.Fatal(err)
-	}
+	eventually(b.t, "an answer to a read", func() bool { // a node may be down, or coming up
+		err := b.session.Query("SELECT total FROM totals WHERE topic = ? AND kafka_partition = ? AND key = ?", b.topic, partition, key).
+			WithContext(b.t.Context()).Scan(&sum)
+		return err == nil || errors.Is(err, gocql.ErrNotFound)
+	})
 	return sum
 }
 

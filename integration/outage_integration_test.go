@@ -54,12 +54,13 @@ func TestAPipelineOutlivesItsServers(t *testing.T) {
 	b.await(0, "a", 20, 20)
 
 	const load = 6000
-	loaded := make(chan struct{})
+	loaded := make(chan error, 1)
 	go func() {
-		defer close(loaded)
-		for sent := 0; sent < load; sent += 20 { // acknowledged piece by piece, so that it lasts
-			b.produce(1, "b", ones(20)...)
+		var err error
+		for sent := 0; sent < load && err == nil; sent += 20 { // acknowledged piece by piece, so that it lasts
+			err = b.send(1, "b", ones(20)...)
 		}
+		loaded <- err
 	}()
 	eventually(t, "load", func() bool { return b.position(1) > load/10 })
 	must(t, set.Kafka.Kill(t.Context()))
@@ -67,7 +68,7 @@ func TestAPipelineOutlivesItsServers(t *testing.T) {
 	if at := b.position(1); at >= load {
 		t.Errorf("all %d records were saved before the broker came back: it was not under load", at)
 	}
-	<-loaded
+	must(t, <-loaded)
 	b.await(1, "b", load, load)
 	b.want(0, "a", 20, 20)
 	r.end()

@@ -3,8 +3,11 @@ package servers
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"text/template"
 )
 
@@ -33,6 +36,7 @@ type cassandraKind struct {
 	auth    bool // checks user and password
 	durable bool // answers a write only when it is on disk
 	tls     bool // has a second port that speaks TLS
+	nodes   int  // of its cluster
 }
 
 func (k cassandraKind) name() string {
@@ -57,24 +61,54 @@ type cassandraNode struct {
 	TLS                     *certificates // nil without TLS
 }
 
-// cassandra prepares a cluster of one empty node.
-func (p *packages) cassandra(ctx context.Context, kind cassandraKind) (launch, error) {
+// cassandra prepares a cluster of empty nodes. The first is the seed of the others
+// and must be up before them.
+func (p *packages) cassandra(ctx context.Context, kind cassandraKind) ([]launch, error) {
 	jars, err := cassandraBundle.fetch(ctx, p.log)
 	if err != nil {
-		return launch{}, err
+		return nil, err
 	}
-	node, err := p.newNode(kind)
+	nodes, err := p.newNodes(kind)
 	if err != nil {
-		return launch{}, err
+		return nil, err
 	}
-	if err := node.writeFiles(); err != nil {
-		return launch{}, err
+	launches := make([]launch, 0, len(nodes))
+	for _, node := range nodes {
+		if err := node.writeFiles(); err != nil {
+			return nil, err
+		}
+		launches = append(launches, launch{
+			backend: p.process(node.Dir, node.serverArgs(jars)...),
+			addr:    address(node.Host, node.NativePort),
+			env:     node.env(),
+		})
 	}
-	return launch{
-		backend: p.process(node.Dir, node.serverArgs(jars)...),
-		addr:    address(node.Host, node.NativePort),
-		env:     node.env(),
-	}, nil
+	return launches, nil
+}
+
+// newNodes gives all nodes of a cluster the same ports: drivers know only one.
+func (p *packages) newNodes(kind cassandraKind) ([]cassandraNode, error) {
+	first, err := p.newNode(kind)
+	if err != nil {
+		return nil, err
+	}
+	nodes := []cassandraNode{first}
+	for i := 1; i < kind.nodes; i++ {
+		node := first
+		node.Host = fmt.Sprintf("127.0.0.%d", i+1)
+		node.Token = ringToken(i, kind.nodes)
+		if node.Dir, err = p.serverDir(fmt.Sprintf("%s-%d", kind.name(), i+1)); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// ringToken is the place of node i among n on the ring of 2^64 tokens. The first
+// is at 0.
+func ringToken(i, n int) string {
+	return strconv.FormatInt(int64(math.MaxUint64/uint64(n)*uint64(i)), 10)
 }
 
 // env tells where the node speaks TLS, if it does.

@@ -103,8 +103,12 @@ func (c *compose) choosePorts() error {
 func (c *compose) kafka(context.Context) (launch, error) { return c.service("kafka") }
 
 // cassandra relies on all nodes of a set being equally durable.
-func (c *compose) cassandra(_ context.Context, kind cassandraKind) (launch, error) {
-	return c.service(kind.name())
+func (c *compose) cassandra(_ context.Context, kind cassandraKind) ([]launch, error) {
+	if kind.nodes > 1 {
+		return nil, errors.New("servers: containers have one Cassandra node: set Options.Packages")
+	}
+	l, err := c.service(kind.name())
+	return []launch{l}, err
 }
 
 func (c *compose) postgres(context.Context) (launch, error) { return c.service("postgres") }

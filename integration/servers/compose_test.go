@@ -88,8 +88,11 @@ func TestContainersHavePortsOfTheirOwn(t *testing.T) {
 	})
 	plain, _ := c.cassandra(t.Context(), cassandraKind{})
 	auth, _ := c.cassandra(t.Context(), cassandraKind{auth: true})
-	want := strings.ReplaceAll("ports "+plain.addr+" "+auth.addr, loopback+":", "")
-	if err := auth.backend.start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := c.cassandra(t.Context(), cassandraKind{nodes: 3}); err == nil {
+		t.Error("a container was taken for three nodes")
+	}
+	want := strings.ReplaceAll("ports "+plain[0].addr+" "+auth[0].addr, loopback+":", "")
+	if err := auth[0].backend.start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want it to say %q", err, want)
 	}
 }

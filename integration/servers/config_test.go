@@ -64,6 +64,28 @@ func TestCassandraNodesDifferInKind(t *testing.T) {
 	}
 }
 
+func TestNodesOfAClusterShareTheirPortsAndTheRing(t *testing.T) {
+	p := &packages{dir: t.TempDir()}
+	nodes, err := p.newNodes(cassandraKind{nodes: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct{ host, token string }{{"127.0.0.1", "0"}, {"127.0.0.2", "6148914691236517205"}, {"127.0.0.3", "-6148914691236517206"}}
+	if len(nodes) != len(want) {
+		t.Fatalf("%d nodes, want %d", len(nodes), len(want))
+	}
+	dirs := map[string]bool{}
+	for i, n := range nodes {
+		if n.Host != want[i].host || n.Token != want[i].token || n.NativePort != nodes[0].NativePort || n.Seed != nodes[0].Seed {
+			t.Errorf("node %d is %+v", i, n)
+		}
+		dirs[n.Dir] = true
+	}
+	if len(dirs) != len(want) {
+		t.Errorf("directories are shared: %v", dirs)
+	}
+}
+
 func TestClusterIDIsOneThatKafkaTakes(t *testing.T) {
 	id := clusterID()
 	raw, err := base64.RawURLEncoding.DecodeString(id)

@@ -27,7 +27,7 @@
 //
 // # Memory and disk
 //
-// Kafka has a heap of up to 1 GiB, a Cassandra node 1 GiB, one that checks
+// Kafka has a heap of up to 1 GiB, each Cassandra node 1 GiB, one that checks
 // logins 512 MiB. Data is in the system's temporary directory: set TMPDIR where
 // that is small or in memory.
 //

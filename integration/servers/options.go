@@ -2,12 +2,16 @@ package servers
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 )
 
 // defaultStartTimeout allows for a cold machine that compiles at the same time.
 const defaultStartTimeout = 3 * time.Minute
+
+// maxNodes is as many as a developer's machine may bear.
+const maxNodes = 9
 
 // Options says which servers to start. At least one of Kafka, Cassandra,
 // CassandraAuth and Postgres must be set.
@@ -18,6 +22,11 @@ type Options struct {
 
 	// Cassandra asks for a node that accepts every login.
 	Cassandra bool
+
+	// CassandraNodes is how many nodes the cluster of Cassandra has, each on a
+	// loopback address of its own (127.0.0.1, 127.0.0.2, …), which Linux has
+	// without further ado. Defaults to 1. Containers have one; more is an error.
+	CassandraNodes int
 
 	// CassandraAuth asks for a further node, a cluster of its own, that checks
 	// user and password. Its superuser is [AuthUser] with [AuthPassword].
@@ -56,6 +65,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.CassandraNodes == 0 {
+		o.CassandraNodes = 1
+	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultStartTimeout
 	}
@@ -67,12 +79,19 @@ func (o Options) withDefaults() Options {
 
 // cassandraKind returns what sets a node apart from others.
 func (o Options) cassandraKind(auth bool) cassandraKind {
-	return cassandraKind{auth: auth, durable: o.DurableCassandra, tls: auth && o.TLS}
+	kind := cassandraKind{auth: auth, durable: o.DurableCassandra, tls: auth && o.TLS, nodes: 1}
+	if !auth {
+		kind.nodes = o.CassandraNodes
+	}
+	return kind
 }
 
 func (o Options) validate() error {
 	if !o.Kafka && !o.Cassandra && !o.CassandraAuth && !o.Postgres {
 		return errors.New("servers: nothing to start: set Kafka, Cassandra, CassandraAuth or Postgres in Options")
+	}
+	if o.CassandraNodes < 0 || o.CassandraNodes > maxNodes {
+		return fmt.Errorf("servers: Options.CassandraNodes is %d: give 1 to %d, or 0 for the default", o.CassandraNodes, maxNodes)
 	}
 	if o.StartTimeout < 0 {
 		return errors.New("servers: Options.StartTimeout is negative: give a positive duration, or 0 for the default")

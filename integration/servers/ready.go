@@ -83,6 +83,32 @@ func postgresReady(ctx context.Context, addr string) error {
 	return conn.Close(ctx)
 }
 
+// ringReady returns what answers for a node that must know all of n nodes.
+func ringReady(n int) func(context.Context, string) error {
+	return func(ctx context.Context, addr string) error {
+		if err := cassandraReady(ctx, addr); err != nil {
+			return err
+		}
+		config, err := oneNode(addr, nil)
+		if err != nil {
+			return err
+		}
+		session, err := config.CreateSession()
+		if err != nil {
+			return err
+		}
+		defer session.Close()
+		var peers int
+		if err := session.Query("SELECT COUNT(*) FROM system.peers_v2").WithContext(ctx).Scan(&peers); err != nil {
+			return err
+		}
+		if peers != n-1 {
+			return fmt.Errorf("it knows %d other nodes, not yet %d", peers, n-1)
+		}
+		return nil
+	}
+}
+
 // oneNode configures a session of a single connection to a single node.
 func oneNode(addr string, login gocql.Authenticator) (*gocql.ClusterConfig, error) {
 	host, port, err := net.SplitHostPort(addr)

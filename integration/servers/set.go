@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,9 @@ type Set struct {
 	CassandraAuth *Service
 	Postgres      *Service
 
+	// CassandraNodes are all nodes of Cassandra's cluster, Cassandra first.
+	CassandraNodes []*Service
+
 	host host
 }
 
@@ -26,7 +30,7 @@ type Set struct {
 // methods but close may be called from several goroutines.
 type host interface {
 	kafka(context.Context) (launch, error)
-	cassandra(context.Context, cassandraKind) (launch, error)
+	cassandra(context.Context, cassandraKind) ([]launch, error) // one a node, the seed first
 	postgres(context.Context) (launch, error)
 	close(context.Context) error // ends all, and removes what they wrote
 }
@@ -72,7 +76,7 @@ func (s *Set) startAll(ctx context.Context, o Options) error {
 		all.Go(func() (err error) { s.Kafka, err = s.startKafka(ctx, o); return err })
 	}
 	if o.Cassandra {
-		all.Go(func() (err error) { s.Cassandra, err = s.startCassandra(ctx, o); return err })
+		all.Go(func() error { return s.startCassandra(ctx, o) })
 	}
 	if o.CassandraAuth {
 		all.Go(func() (err error) { s.CassandraAuth, err = s.startCassandraAuth(ctx, o); return err })
@@ -91,20 +95,32 @@ func (s *Set) startKafka(ctx context.Context, o Options) (*Service, error) {
 	return o.service(ctx, "kafka", l, kafkaReady)
 }
 
-func (s *Set) startCassandra(ctx context.Context, o Options) (*Service, error) {
-	l, err := s.host.cassandra(ctx, o.cassandraKind(false))
+func (s *Set) startCassandra(ctx context.Context, o Options) error {
+	nodes, err := s.host.cassandra(ctx, o.cassandraKind(false))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return o.service(ctx, "cassandra", l, cassandraReady)
+	s.CassandraNodes = make([]*Service, len(nodes))
+	if s.Cassandra, err = o.service(ctx, "cassandra", nodes[0], cassandraReady); err != nil {
+		return err
+	}
+	s.CassandraNodes[0] = s.Cassandra
+	others, ctx := errgroup.WithContext(ctx)
+	for i, l := range nodes[1:] {
+		others.Go(func() (err error) {
+			s.CassandraNodes[i+1], err = o.service(ctx, fmt.Sprintf("cassandra-%d", i+2), l, ringReady(len(nodes)))
+			return err
+		})
+	}
+	return others.Wait()
 }
 
 func (s *Set) startCassandraAuth(ctx context.Context, o Options) (*Service, error) {
-	l, err := s.host.cassandra(ctx, o.cassandraKind(true))
+	nodes, err := s.host.cassandra(ctx, o.cassandraKind(true))
 	if err != nil {
 		return nil, err
 	}
-	return o.service(ctx, "cassandra-auth", l, cassandraAuthReady)
+	return o.service(ctx, "cassandra-auth", nodes[0], cassandraAuthReady)
 }
 
 func (s *Set) startPostgres(ctx context.Context, o Options) (*Service, error) {
@@ -115,7 +131,7 @@ func (s *Set) startPostgres(ctx context.Context, o Options) (*Service, error) {
 	return o.service(ctx, "postgres", l, postgresReady)
 }
 
-// service wraps b and starts it.
+// service wraps l and starts it.
 func (o Options) service(ctx context.Context, name string, l launch, ready func(context.Context, string) error) (*Service, error) {
 	s := &Service{name: name, addr: l.addr, env: l.env, timeout: o.StartTimeout, log: o.Logger, ready: ready, backend: l.backend}
 	return s, s.Start(ctx)

@@ -51,6 +51,7 @@ func parse() (servers.Options, []string) {
 	flag.BoolVar(&o.Cassandra, "cassandra", false, "start Cassandra")
 	flag.BoolVar(&o.CassandraAuth, "cassandra-auth", false, "start a second Cassandra that checks user and password")
 	flag.BoolVar(&o.Postgres, "postgres", false, "start PostgreSQL")
+	flag.IntVar(&o.CassandraNodes, "cassandra-nodes", 1, "nodes of the first Cassandra's cluster (containers have one)")
 	flag.BoolVar(&o.TLS, "tls", false, "add ports for TLS, and for logins, to Kafka and to the second Cassandra (containers have none)")
 	flag.BoolVar(&o.FastStart, "fast-start", false, "start sooner, with slower servers: for tests, not for measurements")
 	flag.BoolVar(&o.Packages, "packages", false, "never use Docker, even where an engine answers")
