@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,17 @@ import (
 	"github.com/lockstep-stream/lockstep/sinks/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or the child process of one.
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(childDSN); dsn != "" {
+		if err := runChild(dsn, framework.Point(os.Getenv(childPoint))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 type (
 	row   = memory.Row
