@@ -33,7 +33,7 @@ type claim struct {
 func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, start offsetstore.Position) (framework.Claim[Write], error) {
 	c := &claim{sink: s, pipeline: pipeline, tp: tp, token: rand.Text()}
 	err := s.call(ctx, func(ctx context.Context) error {
-		return s.writers.transaction(ctx, func(w *writer) error { return c.take(w, start) })
+		return s.writers.transaction(ctx, func(w *writer) error { return c.take(ctx, w, start) })
 	})
 	if err != nil {
 		return nil, c.wrap("claim", err)
@@ -41,11 +41,11 @@ func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicP
 	return c, nil
 }
 
-func (c *claim) take(w *writer, start offsetstore.Position) error {
+func (c *claim) take(ctx context.Context, w *writer, start offsetstore.Position) error {
 	args := []any{c.pipeline, c.tp.Topic, c.tp.Partition, c.token, c.sink.config.Owner, start.Offset, start.LeaderEpoch, start.TopicID[:]}
 	p := &c.progress
 	var id []byte
-	err := w.scan(claimLane, args, &c.id, &c.saves, &p.Position.Offset, &p.Position.LeaderEpoch, &id, &p.Lane)
+	err := w.scan(ctx, claimLane, args, &c.id, &c.saves, &p.Position.Offset, &p.Position.LeaderEpoch, &id, &p.Lane)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *claim) Progress() framework.Progress {
 func (c *claim) Release(ctx context.Context) error {
 	err := c.sink.call(ctx, func(ctx context.Context) error {
 		return c.sink.writers.transaction(ctx, func(w *writer) error {
-			_, err := w.exec(`UPDATE lockstep_lane SET claim = '', owner = '' WHERE id = ? AND claim = ?`, c.id, c.token)
+			_, err := w.exec(ctx, `UPDATE lockstep_lane SET claim = '', owner = '' WHERE id = ? AND claim = ?`, c.id, c.token)
 			return err
 		})
 	})

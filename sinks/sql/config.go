@@ -63,14 +63,13 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := parseDSN(c.DSN)
+	database, err := parseDSN(c.DSN)
 	if err != nil {
 		return nil, err
 	}
-	d := sqlite{}
-	pools, err := d.open(ctx, s)
+	d, pools, err := database.open(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("sql: %s: %w", s, err)
+		return nil, fmt.Errorf("sql: %s: %w", database, err)
 	}
 	return newSink(c, d, pools), nil
 }

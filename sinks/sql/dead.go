@@ -28,6 +28,7 @@ type storedHeader struct {
 }
 
 func (c *claim) deadLetterWrites(letters []framework.DeadLetter) ([]*Write, error) {
+	clean := c.sink.dialect.clean
 	writes := make([]*Write, len(letters))
 	for i := range letters {
 		d := &letters[i]
@@ -35,7 +36,7 @@ func (c *claim) deadLetterWrites(letters []framework.DeadLetter) ([]*Write, erro
 		if err != nil {
 			return nil, err
 		}
-		writes[i] = &Write{table: deadLetterTable, op: opUpsert, values: []any{c.id, d.Offset, d.Stage, d.Error, d.Attempts,
+		writes[i] = &Write{table: deadLetterTable, op: opUpsert, values: []any{c.id, d.Offset, clean(d.Stage), clean(d.Error), d.Attempts,
 			d.FailedAt.UnixMilli(), d.Timestamp.UnixMilli(), nonNil(d.Key), nonNil(d.Value), headers}}
 	}
 	return writes, nil
@@ -67,7 +68,7 @@ func decodeHeaders(text string) ([]framework.Header, error) {
 func (s *Sink) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
 	var letters []framework.DeadLetter
 	err := s.call(ctx, func(ctx context.Context) error {
-		rows, err := s.pools.read.QueryContext(ctx, selectDeadLetters, pipeline, tp.Topic, tp.Partition)
+		rows, err := s.pools.read.QueryContext(ctx, inDialect(s.dialect, selectDeadLetters), pipeline, tp.Topic, tp.Partition)
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// settings is what a DSN says.
-type settings struct {
+// sqliteSettings is what a DSN of SQLite says.
+type sqliteSettings struct {
 	path        string // as written; relative to the working directory of Open
 	create      bool
 	synchronous string
@@ -43,41 +43,41 @@ func ParseDSN(dsn string) (Config, error) {
 	return Config{DSN: dsn}, nil
 }
 
-func parseDSN(dsn string) (settings, error) {
+func parseDSN(dsn string) (target, error) {
 	scheme, rest, ok := strings.Cut(dsn, "://")
 	switch {
 	case dsn == "":
-		return settings{}, configError("DSN is empty; give sqlite:///absolute/path.db")
+		return sqliteSettings{}, configError("DSN is empty; give sqlite:///absolute/path.db")
 	case !ok:
-		return settings{}, configError("DSN has no scheme; write sqlite:///absolute/path.db or sqlite://relative/path.db")
+		return sqliteSettings{}, configError("DSN has no scheme; write sqlite:///absolute/path.db or sqlite://relative/path.db")
 	case scheme != sqliteScheme:
-		return settings{}, configError("DSN has the unknown scheme %q; supported: %s", scheme, sqliteScheme)
+		return sqliteSettings{}, configError("DSN has the unknown scheme %q; supported: %s", scheme, sqliteScheme)
 	}
 	return parseSQLite(rest)
 }
 
 // parseSQLite parses what follows sqlite://. A URL's host and path have no
 // meaning here, so that net/url would only get in the way of the path.
-func parseSQLite(rest string) (settings, error) {
+func parseSQLite(rest string) (sqliteSettings, error) {
 	rawPath, query, _ := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(rawPath)
 	switch {
 	case err != nil:
-		return settings{}, configError("DSN path %q: %v", rawPath, err)
+		return sqliteSettings{}, configError("DSN path %q: %v", rawPath, err)
 	case path == "":
-		return settings{}, configError("DSN names no database file; write sqlite:///absolute/path.db or sqlite://relative/path.db")
+		return sqliteSettings{}, configError("DSN names no database file; write sqlite:///absolute/path.db or sqlite://relative/path.db")
 	case path == ":memory:":
-		return settings{}, configError("DSN asks for a database in memory, where nothing would outlive the process; use the memory sink")
+		return sqliteSettings{}, configError("DSN asks for a database in memory, where nothing would outlive the process; use the memory sink")
 	case strings.ContainsAny(rawPath, "#") || strings.ContainsRune(path, 0):
-		return settings{}, configError("DSN path %q holds a # (write %%23) or a NUL", rawPath)
+		return sqliteSettings{}, configError("DSN path %q holds a # (write %%23) or a NUL", rawPath)
 	case strings.HasSuffix(path, "/"):
-		return settings{}, configError("DSN path %q is a directory; name the database file", path)
+		return sqliteSettings{}, configError("DSN path %q is a directory; name the database file", path)
 	}
-	s := settings{path: path, create: true, synchronous: "full", busyTimeout: defaultBusyTimeout}
+	s := sqliteSettings{path: path, create: true, synchronous: "full", busyTimeout: defaultBusyTimeout}
 	return s, s.parseParameters(query)
 }
 
-func (s *settings) parseParameters(query string) error {
+func (s *sqliteSettings) parseParameters(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return configError("DSN parameters %q: %v", query, err)
@@ -93,7 +93,7 @@ func (s *settings) parseParameters(query string) error {
 	return nil
 }
 
-func (s *settings) set(name, value string) error {
+func (s *sqliteSettings) set(name, value string) error {
 	switch name {
 	case "synchronous":
 		s.synchronous = value
@@ -121,4 +121,4 @@ func oneOf(name, value string, allowed ...string) error {
 }
 
 // String shows the settings in an error; a SQLite DSN holds no secret.
-func (s settings) String() string { return fmt.Sprintf("sqlite database %s", s.path) }
+func (s sqliteSettings) String() string { return fmt.Sprintf("sqlite database %s", s.path) }

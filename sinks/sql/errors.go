@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 )
@@ -71,6 +72,8 @@ func showValue(v any) string {
 	const most = 60 // characters, enough to recognise a key by
 	s := fmt.Sprint(v)
 	switch v := v.(type) {
+	case time.Time:
+		return v.Format(timeLayout)
 	case nil:
 		return "NULL"
 	case []byte:

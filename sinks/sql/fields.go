@@ -20,8 +20,8 @@ type field struct {
 	encode encoder
 }
 
-// encoder turns a field's value into what the driver takes (nil, int64, float64,
-// string or []byte), and returns its size in bytes.
+// encoder turns a field's value into what a dialect takes (nil, bool, int64,
+// float64, string, []byte, or time.Time in UTC), and returns its size in bytes.
 type encoder func(v reflect.Value) (any, int, error)
 
 var (
@@ -29,9 +29,6 @@ var (
 	bytesType  = reflect.TypeFor[[]byte]()
 	valuerType = reflect.TypeFor[driver.Valuer]()
 )
-
-// timeLayout sorts in order of time, and SQLite's own functions understand it.
-const timeLayout = "2006-01-02 15:04:05.000000000-07:00"
 
 // compile reads the db tags of struct type t.
 func compile(t reflect.Type) ([]field, error) {
@@ -124,7 +121,7 @@ func encoderFor(t reflect.Type, milliseconds bool) (class, encoder, error) {
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return classInt, encodeBool, nil
+		return classBool, encodeBool, nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return classInt, encodeInt, nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -153,12 +150,7 @@ func encodePointer(encode encoder) encoder {
 	}
 }
 
-func encodeBool(v reflect.Value) (any, int, error) {
-	if v.Bool() {
-		return int64(1), 1, nil
-	}
-	return int64(0), 1, nil
-}
+func encodeBool(v reflect.Value) (any, int, error) { return v.Bool(), 1, nil }
 
 func encodeInt(v reflect.Value) (any, int, error) { return v.Int(), 8, nil }
 
@@ -170,7 +162,8 @@ func encodeUint(v reflect.Value) (any, int, error) {
 	return int64(u), 8, nil
 }
 
-// encodeFloat refuses NaN, which SQLite would store as NULL.
+// encodeFloat refuses NaN, which SQLite would store as NULL, and which equals
+// itself in PostgreSQL alone.
 func encodeFloat(v reflect.Value) (any, int, error) {
 	f := v.Float()
 	if math.IsNaN(f) {
@@ -200,7 +193,7 @@ func encodeTime(v reflect.Value) (any, int, error) {
 	if y := t.Year(); y < 0 || y > 9999 {
 		return nil, 0, fmt.Errorf("time %s has no year from 0 to 9999", t)
 	}
-	return t.Format(timeLayout), len(timeLayout), nil
+	return t, len(timeLayout), nil
 }
 
 func encodeMilliseconds(v reflect.Value) (any, int, error) {

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -12,6 +11,7 @@ import (
 // the usual mixture of writes into long runs, which few statements write; the
 // order of two writes matters only within a table.
 type group struct {
+	table  *boundTable
 	writes []*Write
 }
 
@@ -27,12 +27,16 @@ func (s *Sink) groupWrites(writes []Write) ([]*group, error) {
 		}
 		g := byTable[w.table]
 		if g == nil {
-			if _, err := s.bound(w.table); err != nil {
+			b, err := s.bound(w.table)
+			if err != nil {
 				return nil, fmt.Errorf("%w: %w", framework.ErrRefused, err)
 			}
-			g = &group{}
+			g = &group{table: b}
 			byTable[w.table] = g
 			groups = append(groups, g)
+		}
+		if err := g.table.check(w); err != nil {
+			return nil, err
 		}
 		g.writes = append(g.writes, w)
 	}
@@ -46,49 +50,10 @@ func (g *group) write(ctx context.Context, d dialect, w *writer) error {
 		for run < len(rest) && rest[run].op == rest[0].op {
 			run++
 		}
-		if err := writeRun(ctx, d, w, rest[:run]); err != nil {
+		if err := d.write(ctx, w, g.table, rest[:run]); err != nil {
 			return err
 		}
 		rest = rest[run:]
 	}
 	return nil
-}
-
-func writeRun(ctx context.Context, d dialect, w *writer, run []*Write) error {
-	first := run[0]
-	args := make([]any, 0, maxRows*len(first.values))
-	for rows := rowsPerStatement(d, len(first.values)); len(run) > 0; rows /= 2 {
-		if len(run) < rows {
-			continue
-		}
-		for len(run) >= rows {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			args = args[:0]
-			for _, write := range run[:rows] {
-				args = append(args, write.values...)
-			}
-			if _, err := w.run(statement{table: first.table, op: first.op, rows: rows}, args); err != nil {
-				return blame(d, w, run[:rows], err)
-			}
-			run = run[rows:]
-		}
-	}
-	return nil
-}
-
-// blame finds the row for which a statement failed, by writing the rows one by
-// one: the failed statement has left no trace, and the transaction is going to be
-// rolled back in any case.
-func blame(d dialect, w *writer, rows []*Write, err error) error {
-	if d.reason(err) != reasonRefused {
-		return err
-	}
-	for _, row := range rows {
-		if _, rowErr := w.run(statement{table: row.table, op: row.op, rows: 1}, row.values); rowErr != nil {
-			return &RowError{Table: row.table.name, Row: row.name(), Err: rowErr}
-		}
-	}
-	return errors.Join(framework.ErrRefused, err)
 }

@@ -57,7 +57,7 @@ func TestConnectionsAreDurableAsConfigured(t *testing.T) {
 		var mode string
 		var synchronous int
 		err := s.writers.transaction(t.Context(), func(w *writer) error {
-			return errors.Join(w.scan(`PRAGMA journal_mode`, nil, &mode), w.scan(`PRAGMA synchronous`, nil, &synchronous))
+			return errors.Join(w.scan(t.Context(), `PRAGMA journal_mode`, nil, &mode), w.scan(t.Context(), `PRAGMA synchronous`, nil, &synchronous))
 		})
 		if err != nil || mode != "wal" || synchronous != want {
 			t.Errorf("%q: journal mode %s, synchronous %d (%v); want wal and %d", parameters, mode, synchronous, err, want)
@@ -153,7 +153,7 @@ func TestStatementsWriteRowsInFewSizes(t *testing.T) {
 
 func TestRowsOfManyColumnsFitTheStatement(t *testing.T) {
 	for columns, want := range map[int]int{1: 16, 2047: 16, 2048: 8, 32766: 1} {
-		if got := rowsPerStatement(sqlite{}, columns); got != want {
+		if got := rowsPerStatement(columns); got != want {
 			t.Errorf("%d columns: %d rows a statement, want %d", columns, got, want)
 		}
 	}
@@ -165,7 +165,7 @@ func TestFullDatabaseIsNotSavedAndLeavesTheClaimGood(t *testing.T) {
 	limit := func(pages int) {
 		t.Helper()
 		err := s.writers.transaction(t.Context(), func(w *writer) error {
-			return w.scan(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages), nil, &pages)
+			return w.scan(t.Context(), fmt.Sprintf(`PRAGMA max_page_count = %d`, pages), nil, &pages)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestConnectionThatCannotRollBackIsReplaced(t *testing.T) {
 	var first *stdsql.Conn
 	err := s.writers.transaction(t.Context(), func(w *writer) error {
 		first = w.conn
-		_, err := w.exec(`COMMIT`)
+		_, err := w.exec(t.Context(), `COMMIT`)
 		return errors.Join(ended, err)
 	})
 	if !errors.Is(err, ended) {

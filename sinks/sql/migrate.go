@@ -66,13 +66,17 @@ func (s *Sink) compare(ctx context.Context, q querier) (map[*layout]*boundTable,
 	if err := s.compareFormat(ctx, q); err != nil {
 		return nil, err
 	}
-	tables := map[*layout]*boundTable{}
+	layouts := []*layout{s.dialect.stateTable(), deadLetterTable}
 	for _, t := range s.config.Tables {
-		b, err := bindTable(ctx, s.dialect, q, t.shape())
+		layouts = append(layouts, t.shape())
+	}
+	tables := map[*layout]*boundTable{}
+	for _, l := range layouts {
+		b, err := bindTable(ctx, s.dialect, q, l)
 		if err != nil {
 			return nil, err
 		}
-		tables[t.shape()] = b
+		tables[l] = b
 	}
 	return tables, nil
 }

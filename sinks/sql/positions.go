@@ -18,7 +18,7 @@ const selectPositions = `
 func (s *Sink) Positions(ctx context.Context, pipeline string) ([]framework.StoredPosition, error) {
 	var positions []framework.StoredPosition
 	err := s.call(ctx, func(ctx context.Context) error {
-		rows, err := s.pools.read.QueryContext(ctx, selectPositions, pipeline, pipeline)
+		rows, err := s.pools.read.QueryContext(ctx, inDialect(s.dialect, selectPositions), pipeline, pipeline)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ const readPosition = `
 // whoever owns the lane.
 func (s *Sink) Reset(ctx context.Context, r framework.Reset) error {
 	err := s.call(ctx, func(ctx context.Context) error {
-		err := s.writers.transaction(ctx, func(w *writer) error { return reset(w, r) })
+		err := s.writers.transaction(ctx, func(w *writer) error { return reset(ctx, w, r) })
 		var ce *commitError
 		if errors.As(err, &ce) {
 			return fmt.Errorf("%w: %w", framework.ErrUnknown, ce)
@@ -41,25 +41,25 @@ func (s *Sink) Reset(ctx context.Context, r framework.Reset) error {
 	return nil
 }
 
-func reset(w *writer, r framework.Reset) error {
-	n, err := w.exec(resetLane, r.To.Offset, r.To.LeaderEpoch, r.To.TopicID[:], r.Pipeline, r.Topic, r.Partition,
+func reset(ctx context.Context, w *writer, r framework.Reset) error {
+	n, err := w.exec(ctx, resetLane, r.To.Offset, r.To.LeaderEpoch, r.To.TopicID[:], r.Pipeline, r.Topic, r.Partition,
 		r.From.Offset, r.From.LeaderEpoch, r.From.TopicID[:])
 	if err != nil {
 		return err
 	}
 	if n != 1 {
-		return whyNotReset(w, r)
+		return whyNotReset(ctx, w, r)
 	}
 	if r.DropState {
-		_, err = w.exec(dropLaneState, r.Pipeline, r.Topic, r.Partition)
+		_, err = w.exec(ctx, dropLaneState, r.Pipeline, r.Topic, r.Partition)
 	}
 	return err
 }
 
-func whyNotReset(w *writer, r framework.Reset) error {
+func whyNotReset(ctx context.Context, w *writer, r framework.Reset) error {
 	var stored offsetstore.Position
 	var id []byte
-	err := w.scan(readPosition, []any{r.Pipeline, r.Topic, r.Partition}, &stored.Offset, &stored.LeaderEpoch, &id)
+	err := w.scan(ctx, readPosition, []any{r.Pipeline, r.Topic, r.Partition}, &stored.Offset, &stored.LeaderEpoch, &id)
 	if errors.Is(err, stdsql.ErrNoRows) {
 		return fmt.Errorf("%w: no position is stored", framework.ErrRefused)
 	}

@@ -43,7 +43,7 @@ func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
 
 // write is the whole content of a save's transaction.
 func (c *claim) write(ctx context.Context, w *writer, b *framework.Batch[Write], groups []*group) error {
-	if err := c.guard(w, b); err != nil {
+	if err := c.guard(ctx, w, b); err != nil {
 		return err
 	}
 	for _, g := range groups {
@@ -64,25 +64,33 @@ func (c *claim) groups(b *framework.Batch[Write]) ([]*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(groups, &group{writes: c.stateWrites(b.State)}, &group{writes: letters}), nil
+	state, err := c.sink.boundOwn(c.sink.dialect.stateTable())
+	if err != nil {
+		return nil, err
+	}
+	dead, err := c.sink.boundOwn(deadLetterTable)
+	if err != nil {
+		return nil, err
+	}
+	return append(groups, &group{table: state, writes: c.stateWrites(b.State)}, &group{table: dead, writes: letters}), nil
 }
 
-func (c *claim) guard(w *writer, b *framework.Batch[Write]) error {
+func (c *claim) guard(ctx context.Context, w *writer, b *framework.Batch[Write]) error {
 	p := b.To.Position
-	n, err := w.exec(guardLane, p.Offset, p.LeaderEpoch, p.TopicID[:], nonNil(b.To.Lane), time.Now().UnixMilli(),
+	n, err := w.exec(ctx, guardLane, p.Offset, p.LeaderEpoch, p.TopicID[:], nonNil(b.To.Lane), time.Now().UnixMilli(),
 		c.id, c.token, c.saves, b.From.Position.Offset)
 	if err != nil {
 		return err
 	}
 	if n != 1 {
-		return c.whyRefused(w, b.From.Position.Offset)
+		return c.whyRefused(ctx, w, b.From.Position.Offset)
 	}
 	return nil
 }
 
 // whyRefused reads the row that the guard did not match.
-func (c *claim) whyRefused(w *writer, from int64) error {
-	row, err := c.readRow(w)
+func (c *claim) whyRefused(ctx context.Context, w *writer, from int64) error {
+	row, err := c.readRow(ctx, w)
 	switch {
 	case errors.Is(err, stdsql.ErrNoRows):
 		return fmt.Errorf("%w: the row of the lane was removed", framework.ErrCorrupt)
@@ -101,18 +109,19 @@ type laneRow struct {
 	saves, nextOffset int64
 }
 
-func (c *claim) readRow(w *writer) (r laneRow, err error) {
-	err = w.scan(readLane, []any{c.id}, &r.claim, &r.owner, &r.saves, &r.nextOffset)
+func (c *claim) readRow(ctx context.Context, w *writer) (r laneRow, err error) {
+	err = w.scan(ctx, readLane+c.sink.dialect.forUpdate(), []any{c.id}, &r.claim, &r.owner, &r.saves, &r.nextOffset)
 	return r, err
 }
 
-// settle finds out what became of a transaction whose COMMIT failed. The
-// connection is rolled back or gone, so nothing can happen to it any more, and
-// the save number tells. It returns nil if the save took effect.
+// settle finds out what became of a transaction whose COMMIT failed. It waits
+// until the database has decided, and then the save number tells. It returns nil
+// if the save took effect.
 func (c *claim) settle(ctx context.Context, ce *commitError) error {
 	var row laneRow
-	err := c.sink.writers.transaction(context.WithoutCancel(ctx), func(w *writer) (err error) {
-		row, err = c.readRow(w)
+	ctx = context.WithoutCancel(ctx)
+	err := c.sink.writers.transaction(ctx, func(w *writer) (err error) {
+		row, err = c.readRow(ctx, w)
 		return err
 	})
 	switch {

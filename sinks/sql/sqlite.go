@@ -26,9 +26,30 @@ var sqliteSchema string
 // sqlite is the dialect of SQLite, through a driver in pure Go.
 type sqlite struct{}
 
-func (sqlite) schema() string         { return sqliteSchema }
-func (sqlite) placeholder(int) string { return "?" }
-func (sqlite) maxParameters() int     { return 32766 }
+func (sqlite) schema() string                { return sqliteSchema }
+func (sqlite) placeholder(int) string        { return "?" }
+func (sqlite) fold(name string) string       { return strings.ToLower(name) }
+func (sqlite) clean(text string) string      { return text }
+func (sqlite) maxKeyBytes() int              { return 0 }
+func (sqlite) limits(string) func(any) error { return nil }
+func (sqlite) stateTable() *layout           { return sqliteState }
+func (sqlite) stateKey(key []byte) []any     { return []any{key} }
+
+// transient: SQLite waits for locks by itself.
+func (sqlite) transient(error) bool { return false }
+
+// forUpdate: a transaction that writes has the database to itself.
+func (sqlite) forUpdate() string { return "" }
+
+// bounded hands the driver no context: statements are short, and it starts a
+// goroutine for each that could be interrupted. Callers look at their context
+// between statements.
+func (sqlite) bounded(context.Context) (context.Context, context.CancelFunc) {
+	return context.Background(), func() {}
+}
+
+// sqliteState is written like a table of the user's.
+var sqliteState = ownTable("lockstep_state", 4, "lane_id", "operator", "win", "key", "value")
 
 // begin takes the write lock at once. A transaction that began by reading could
 // find later that another process has written in between, which no waiting mends.
@@ -37,28 +58,28 @@ func (sqlite) begin() string { return "BEGIN IMMEDIATE" }
 // open makes one writing connection, since SQLite has one writer at a time, and
 // some reading ones, which in write-ahead-log mode neither wait for it nor hold
 // it up.
-func (sqlite) open(ctx context.Context, s settings) (pools, error) {
+func (s sqliteSettings) open(ctx context.Context, _ Config) (dialect, pools, error) {
 	path, err := filepath.Abs(s.path)
 	if err != nil {
-		return pools{}, fmt.Errorf("%w: %w", framework.ErrConfig, err)
+		return nil, pools{}, fmt.Errorf("%w: %w", framework.ErrConfig, err)
 	}
 	if err := checkPath(path, s.create); err != nil {
-		return pools{}, err
+		return nil, pools{}, err
 	}
 	p := pools{writers: 1}
 	if p.write, err = stdsql.Open("sqlite", sqliteURI(path, s, false)); err != nil {
-		return pools{}, err
+		return nil, pools{}, err
 	}
 	if p.read, err = stdsql.Open("sqlite", sqliteURI(path, s, true)); err != nil {
-		return pools{}, err
+		return nil, pools{}, err
 	}
 	p.write.SetMaxOpenConns(1)
 	p.read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	p.read.SetMaxIdleConns(4)
 	if err := useWriteAheadLog(ctx, p.write, s.busyTimeout); err != nil {
-		return pools{}, errors.Join(typed(sqlite{}, err), p.write.Close(), p.read.Close())
+		return nil, pools{}, errors.Join(typed(sqlite{}, err), p.write.Close(), p.read.Close())
 	}
-	return p, nil
+	return sqlite{}, p, nil
 }
 
 // checkPath says what SQLite would only call "unable to open database file".
@@ -79,7 +100,7 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
-func sqliteURI(path string, s settings, readOnly bool) string {
+func sqliteURI(path string, s sqliteSettings, readOnly bool) string {
 	q := url.Values{}
 	q.Set("mode", "rwc")
 	if !s.create || readOnly {
@@ -198,6 +219,7 @@ func (t *tableInfo) readSQLiteIndexes(ctx context.Context, q querier, table stri
 func (sqlite) holds(declared string, c class) string {
 	a := affinity(declared)
 	allowed := map[class][]string{
+		classBool:  {"INTEGER", "NUMERIC", "BLOB"},
 		classInt:   {"INTEGER", "NUMERIC", "BLOB"},
 		classFloat: {"REAL", "NUMERIC", "BLOB"},
 		classText:  {"TEXT", "BLOB"},

@@ -9,9 +9,6 @@ import (
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
-// stateTable is written like a table of the user's.
-var stateTable = ownTable("lockstep_state", 4, "lane_id", "operator", "win", "key", "value")
-
 // ownTable describes one of the sink's own tables, whose first columns are its
 // key.
 func ownTable(name string, keys int, columns ...string) *layout {
@@ -29,14 +26,15 @@ func ownTable(name string, keys int, columns ...string) *layout {
 // key. No two entries have the same key, so that removals may come last, and the
 // rest be one run.
 func (c *claim) stateWrites(entries []framework.StateEntry) []*Write {
+	d, table := c.sink.dialect, c.sink.dialect.stateTable()
 	var stored, removed []*Write
 	for i := range entries {
 		e := &entries[i]
-		key := []any{c.id, e.Operator, e.Window, notNil(e.Key)}
+		lane, key := []any{c.id, e.Operator, e.Window}, d.stateKey(notNil(e.Key))
 		if e.Value == nil {
-			removed = append(removed, &Write{table: stateTable, op: opDelete, values: key})
+			removed = append(removed, &Write{table: table, op: opDelete, values: append(lane, key[0])})
 		} else {
-			stored = append(stored, &Write{table: stateTable, op: opUpsert, values: append(key, e.Value)})
+			stored = append(stored, &Write{table: table, op: opUpsert, values: append(append(lane, key...), e.Value)})
 		}
 	}
 	return append(stored, removed...)
@@ -87,13 +85,14 @@ func (c *claim) Load(ctx context.Context, keys []framework.StateKey) ([][]byte, 
 
 // loadPart fills in the values of the keys at the given places.
 func (c *claim) loadPart(ctx context.Context, g stateGroup, keys []framework.StateKey, places []int, values [][]byte) error {
+	d := c.sink.dialect
 	args := []any{c.id, g.operator, g.window}
 	for _, i := range places {
-		args = append(args, notNil(keys[i].Key))
+		args = append(args, d.stateKey(notNil(keys[i].Key))[0])
 	}
-	query := `SELECT key, value FROM lockstep_state WHERE lane_id = ? AND operator = ? AND win = ? AND key IN (` +
-		strings.TrimSuffix(strings.Repeat("?, ", len(places)), ", ") + `)`
-	rows, err := c.sink.pools.read.QueryContext(ctx, query, args...)
+	query := `SELECT key, value FROM lockstep_state WHERE lane_id = ? AND operator = ? AND win = ? AND ` +
+		d.stateTable().fields[3].column + ` IN (` + strings.TrimSuffix(strings.Repeat("?, ", len(places)), ", ") + `)`
+	rows, err := c.sink.pools.read.QueryContext(ctx, inDialect(d, query), args...)
 	if err != nil {
 		return err
 	}

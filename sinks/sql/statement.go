@@ -2,24 +2,8 @@ package sql
 
 import "strings"
 
-// maxRows is how many rows one statement writes at most. Statements of 16, 8, 4,
-// 2 and 1 rows together write any number, so few different ones are prepared.
-// More rows a statement gain little: the cost of a statement's start is spread
-// thin by then.
-const maxRows = 16
-
-// rowsPerStatement returns the largest power of two of rows that a statement may
-// write.
-func rowsPerStatement(d dialect, parameters int) int {
-	n := maxRows
-	for n > 1 && n*parameters > d.maxParameters() {
-		n /= 2
-	}
-	return n
-}
-
 // statement is one statement of the sink: a fixed one, or one that writes so many
-// rows of a table. It can be compared, so the text of the latter is made once.
+// rows of a table. It can be compared, so it is prepared once.
 type statement struct {
 	query string // if fixed
 	table *layout
@@ -27,27 +11,9 @@ type statement struct {
 	rows  int
 }
 
-func (s statement) text(d dialect) string {
-	if s.table == nil {
-		return s.query
-	}
-	var b strings.Builder
-	l := s.table
-	if s.op == opDelete {
-		l.deleteSQL(&b, d, s.rows)
-		return b.String()
-	}
-	b.WriteString("INSERT INTO " + quote(l.name) + " (" + quoted(l.columns(nil)) + ") VALUES ")
-	tuples(&b, d, s.rows, len(l.fields))
-	if s.op == opUpsert {
-		b.WriteString(" ON CONFLICT (" + quoted(l.columns(l.keys)) + ") DO ")
-		l.replaceSQL(&b)
-	}
-	return b.String()
-}
-
 // replaceSQL ends an upsert: every column that is no key takes the new value.
 func (l *layout) replaceSQL(b *strings.Builder) {
+	b.WriteString(" ON CONFLICT (" + quoted(l.columns(l.keys)) + ") DO ")
 	if len(l.keys) == len(l.fields) {
 		b.WriteString("NOTHING")
 		return
@@ -58,29 +24,6 @@ func (l *layout) replaceSQL(b *strings.Builder) {
 			b.WriteString(separator + quote(f.column) + " = excluded." + quote(f.column))
 			separator = ", "
 		}
-	}
-}
-
-func (l *layout) deleteSQL(b *strings.Builder, d dialect, rows int) {
-	b.WriteString("DELETE FROM " + quote(l.name) + " WHERE (" + quoted(l.columns(l.keys)) + ") IN (VALUES ")
-	tuples(b, d, rows, len(l.keys))
-	b.WriteString(")")
-}
-
-// tuples writes (?, ?), (?, ?)…
-func tuples(b *strings.Builder, d dialect, rows, columns int) {
-	for r := range rows {
-		if r > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('(')
-		for c := range columns {
-			if c > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(d.placeholder(r*columns + c + 1))
-		}
-		b.WriteByte(')')
 	}
 }
 

@@ -25,11 +25,11 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 			return err
 		}
 		return s.writers.transaction(ctx, func(w *writer) error {
-			_, err := w.exec(insertTopic, pipeline, topic, propose.ClusterID, propose.TopicID[:], string(starts))
+			_, err := w.exec(ctx, insertTopic, pipeline, topic, propose.ClusterID, propose.TopicID[:], string(starts))
 			if err != nil {
 				return err
 			}
-			stored, err = readTopic(w, pipeline, topic)
+			stored, err = readTopic(ctx, w, pipeline, topic)
 			return err
 		})
 	})
@@ -39,11 +39,11 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 	return stored, nil
 }
 
-func readTopic(w *writer, pipeline, topic string) (framework.TopicStart, error) {
+func readTopic(ctx context.Context, w *writer, pipeline, topic string) (framework.TopicStart, error) {
 	var t framework.TopicStart
 	var id []byte
 	var starts string
-	if err := w.scan(selectTopic, []any{pipeline, topic}, &t.ClusterID, &id, &starts); err != nil {
+	if err := w.scan(ctx, selectTopic, []any{pipeline, topic}, &t.ClusterID, &id, &starts); err != nil {
 		return t, err
 	}
 	var err error
