@@ -21,24 +21,26 @@ type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer // its end stops the process, ours included
 	log   *tail
+	told  *told
 	ended chan struct{}
 	err   error // valid once ended is closed
 }
 
-// startChild starts the pipeline's process. It stands still after saving hold
-// events; 0 means never.
-func (d *demo) startChild(hold int64) (*child, error) {
+// startChild starts the pipeline's process, which will continue at positions. It
+// stands still after saving hold events; 0 means never.
+func (d *demo) startChild(positions map[int32]int64, hold int64) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{log: &tail{}, ended: make(chan struct{})}
+	c := &child{log: &tail{}, told: newTold(positions), ended: make(chan struct{})}
 	c.cmd = exec.Command(self, streamingCommand,
-		"--brokers", d.brokers, "--topic", d.topic, "--sink", d.sink, "--wait", d.wait.String(), "--stdin",
+		"--brokers", d.brokers, "--topic", d.topic, "--sink", d.sink, "--wait", d.wait.String(), "--stdin", "--tell",
 		// A static member takes its predecessor's partitions at once.
 		"--group", d.topic, "--instance", "demo",
 		"--batch", strconv.Itoa(d.batch()), "--hold", strconv.FormatInt(hold, 10))
-	c.cmd.Stderr = c.log
+	// These are no files, so Wait returns only after the last word was read.
+	c.cmd.Stdout, c.cmd.Stderr = c.told, c.log
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -80,6 +82,19 @@ func (c *child) stop(ctx context.Context) error {
 		return c.failed(fmt.Errorf("the pipeline's process stopped with an error: %w", c.err))
 	}
 	return nil
+}
+
+// endedEarly says why the process has ended although nobody asked it to. Ctrl-C
+// reaches it as well as us, and then it is no fault.
+func (c *child) endedEarly(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c.err == nil:
+		return c.failed(errors.New("the pipeline's process stopped before its work was done"))
+	default:
+		return c.failed(fmt.Errorf("the pipeline's process ended by itself: %w", c.err))
+	}
 }
 
 // failed adds to err what the process has said, and whose fault it is.

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,6 +41,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == demoCommand {
 		app.Main(func(ctx context.Context, args []string) error { return run(ctx, args[1:], os.Stdout) })
 	}
+	// Under the race detector every process otherwise sleeps a second before it
+	// exits, and the tests start many.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -47,9 +54,13 @@ const testEvents = 600
 // lastLine is what the demo ends with when all is well.
 var lastLine = fmt.Sprintf("exactly once: %[1]d produced, %[1]d saved, 0 lost, 0 duplicated, alerts match", testEvents)
 
-var crashLine = regexp.MustCompile(`crash (\d) of 3: SIGKILL with (\d+) of \d+ events saved`)
+// crashLine is what the demo says of a crash, with the positions of the three
+// partitions below.
+var crashLine = regexp.MustCompile(`crash (\d) of 3: SIGKILL with (\d+) of \d+ events saved, inside the log of partition ([012, ]+)\n` +
+	strings.Repeat(`  \S+/\d  (\d+) of (\d+)\n`, app.Partitions))
 
 func TestTheDemoSurvivesItsCrashes(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-events", strconv.Itoa(testEvents), "-seed", "1"}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
@@ -69,6 +80,13 @@ func TestTheDemoSurvivesItsCrashes(t *testing.T) {
 			t.Errorf("%s: want more than %d and less than %d", c[0], last, testEvents)
 		}
 		last = saved
+		for _, p := range strings.Split(c[3], ", ") {
+			i, _ := strconv.Atoi(p)
+			next, _ := strconv.Atoi(c[4+2*i])
+			if end, _ := strconv.Atoi(c[5+2*i]); next <= 0 || next >= end {
+				t.Errorf("%s: partition %s is at %d of %d, want strictly inside", c[0], p, next, end)
+			}
+		}
 	}
 	for _, want := range []string{"3 partitions, --seed 1\n", "producing: 600 of 600", "saving: 600 of 600", "positions:\n", app.Topic + "/2  ", "most alerts:\n"} {
 		if !strings.Contains(out.String(), want) {
@@ -79,6 +97,7 @@ func TestTheDemoSurvivesItsCrashes(t *testing.T) {
 
 // TestAFinishedDemo looks at one demo from all sides, since each costs a second.
 func TestAFinishedDemo(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	file := filepath.Join(t.TempDir(), "x.db")
 	s := settings{crashes: 0, events: testEvents, seed: 1, sink: "sqlite://" + file, topic: app.Topic, wait: time.Minute}
@@ -226,14 +245,14 @@ func countRows(t *testing.T, db *sql.DB, query string) int {
 func TestWrongSettingsAreRefusedByName(t *testing.T) {
 	for args, says := range map[string]string{
 		"-events 79":                  "-events 79: give at least 80 for 3 crashes",
-		"-events many":                "-events",
-		"-crashes -1":                 "-crashes",
-		"-brokers h1":                 "-brokers",
-		"-topic a/b":                  "-topic",
-		"-sink mysql://h/db":          "mysql",
-		"-sink cassandra://h:0/k":     "-sink",
-		"-wait -1s":                   "-wait",
-		"-colour red":                 "-colour",
+		"-events many":                `invalid value "many" for flag --events`,
+		"-crashes -1":                 "--crashes -1",
+		"-brokers h1":                 `--brokers "h1"`,
+		"-topic a/b":                  `--topic "a/b"`,
+		"-sink mysql://h/db":          `--sink "mysql://h/db"`,
+		"-sink cassandra://h:0/k":     `--sink "cassandra://h:0/k"`,
+		"-wait -1s":                   "--wait -1s",
+		"-colour red":                 "--colour",
 		"-brokers 127.0.0.1:9092 now": "now",
 	} {
 		var out bytes.Buffer
@@ -246,6 +265,7 @@ func TestWrongSettingsAreRefusedByName(t *testing.T) {
 
 // TestExitCodes runs the program itself.
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		args []string
 		code int
@@ -257,17 +277,21 @@ func TestExitCodes(t *testing.T) {
 		{[]string{streamingCommand, "-sink", "nothing"}, 2},
 	}
 	for _, c := range cases {
-		cmd := exec.Command(os.Args[0], c.args...)
-		out, _ := cmd.CombinedOutput() // its error is the code
-		if code := cmd.ProcessState.ExitCode(); code != c.code {
-			t.Errorf("%v: exit code %d, want %d:\n%s", c.args, code, c.code, out)
-		}
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], c.args...)
+			out, _ := cmd.CombinedOutput() // its error is the code
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d, want %d:\n%s", code, c.code, out)
+			}
+		})
 	}
 }
 
 // TestADatabaseThatIsDownIsNamedAtOnce runs the program itself, since what it
 // has to say while it waits goes to stderr.
 func TestADatabaseThatIsDownIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(os.Args[0], demoCommand, "--events", "100", "--sink", "cassandra://127.0.0.1:1/k", "--wait", "1s")
 	out, _ := cmd.CombinedOutput() // its error is the code
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
@@ -294,14 +318,15 @@ func TestABarThatIsCutShortEndsItsLine(t *testing.T) {
 // TestASignalStopsThePipelineInOrder stops the process in the middle of its work
 // and wants rows and positions to agree.
 func TestASignalStopsThePipelineInOrder(t *testing.T) {
+	t.Parallel()
 	d := produced(t)
-	c, err := d.startChild(testEvents / 2)
+	c, err := d.startChild(nil, testEvents/2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.kill()
 	saving := d.screen.progress("saving", testEvents)
-	if err := d.awaitSaved(t.Context(), c, saving, func(_ map[int32]int64, saved int64) bool { return saved > 0 }); err != nil {
+	if err := d.awaitSaved(t.Context(), c, saving, func(positions map[int32]int64) bool { return sum(positions) > 0 }); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -310,10 +335,11 @@ func TestASignalStopsThePipelineInOrder(t *testing.T) {
 	if <-c.ended; c.err != nil {
 		t.Errorf("after SIGTERM: %v\n%s", c.err, c.log)
 	}
-	saved, err := d.saved(t.Context())
+	positions, err := d.reader.Positions(t.Context(), d.topic)
 	if err != nil {
 		t.Fatal(err)
 	}
+	saved := sum(positions)
 	rows := int64(0)
 	if err := d.reader.Events(t.Context(), d.topic, func(app.EventRow) { rows++ }); err != nil {
 		t.Fatal(err)
@@ -326,8 +352,8 @@ func TestASignalStopsThePipelineInOrder(t *testing.T) {
 // TestAPipelineThatFailsFailsTheDemo lets the process find a record that is no
 // event.
 func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
-	d := produced(t)
-	writeRaw(t, d.brokers, d.topic, "no event")
+	t.Parallel()
+	d := spoilt(t)
 	err := d.finish(t.Context(), d.screen.progress("saving", testEvents))
 	if err == nil || !strings.Contains(err.Error(), "decode") {
 		t.Errorf("the demo says %v, want the pipeline's own words", err)
@@ -337,9 +363,9 @@ func TestAPipelineThatFailsFailsTheDemo(t *testing.T) {
 // TestStoppingAPipelineThatHasFailedTellsItsWords: that its input cannot be closed
 // any more is no news.
 func TestStoppingAPipelineThatHasFailedTellsItsWords(t *testing.T) {
-	d := produced(t)
-	writeRaw(t, d.brokers, d.topic, "no event")
-	c, err := d.startChild(0)
+	t.Parallel()
+	d := spoilt(t)
+	c, err := d.startChild(nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,19 +376,66 @@ func TestStoppingAPipelineThatHasFailedTellsItsWords(t *testing.T) {
 	}
 }
 
+// TestAPipelineThatStopsTooEarlyIsAFault unless we are stopped ourselves, by the
+// same Ctrl-C.
+func TestAPipelineThatStopsTooEarlyIsAFault(t *testing.T) {
+	t.Parallel()
+	var d demo
+	d.screen = newScreen(io.Discard)
+	c := &child{log: &tail{}, told: newTold(nil), ended: make(chan struct{}), cmd: exec.Command(os.Args[0], demoCommand, "-help")}
+	if err := c.cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	close(c.ended)
+	never := func(map[int32]int64) bool { return false }
+	err := d.awaitSaved(t.Context(), c, d.screen.progress("saving", 1), never)
+	if err == nil || !strings.Contains(err.Error(), "stopped before its work was done") {
+		t.Errorf("the demo says %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.awaitSaved(ctx, c, d.screen.progress("saving", 1), never); !errors.Is(err, context.Canceled) {
+		t.Errorf("after Ctrl-C the demo says %v", err)
+	}
+}
+
+func TestWhatThePipelineTellsComesInPieces(t *testing.T) {
+	told := newTold(map[int32]int64{0: 5})
+	for _, piece := range []string{"1 ", "7\n0 6\n", "", "2 1", "00\n0 6", "0"} {
+		if _, err := told.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := told.now(), map[int32]int64{0: 6, 1: 7, 2: 100}; !maps.Equal(got, want) {
+		t.Errorf("positions %v, want %v", got, want)
+	}
+	<-told.moved
+	if _, err := told.Write([]byte("\n0 60\n")); err != nil {
+		t.Fatal(err)
+	}
+	<-told.moved
+	if _, err := told.Write([]byte("1 7\n")); err != nil || len(told.moved) > 0 {
+		t.Errorf("a position that is known: %v, and %d is told", err, len(told.moved))
+	}
+	if _, err := told.Write([]byte("hello\n")); err == nil || !strings.Contains(err.Error(), "hello") {
+		t.Errorf("a line that is no position: %v", err)
+	}
+}
+
 func TestACrashIsInsideTheLogOfSomePartition(t *testing.T) {
 	ends := map[int32]int64{0: 10, 1: 20}
 	for _, c := range []struct {
 		positions map[int32]int64
-		inside    bool
+		want      []int32
 	}{
-		{nil, false},
-		{map[int32]int64{0: 10, 1: 20}, false},
-		{map[int32]int64{0: 10, 1: 0}, false},
-		{map[int32]int64{0: 10, 1: 1}, true},
+		{nil, nil},
+		{map[int32]int64{0: 10, 1: 20}, nil},
+		{map[int32]int64{0: 10, 1: 0}, nil},
+		{map[int32]int64{0: 10, 1: 1}, []int32{1}},
+		{map[int32]int64{0: 9, 1: 19}, []int32{0, 1}},
 	} {
-		if got := insideTheLog(c.positions, ends); got != c.inside {
-			t.Errorf("%v of %v: inside is %v, want %v", c.positions, ends, got, c.inside)
+		if got := inside(c.positions, ends); !slices.Equal(got, c.want) {
+			t.Errorf("%v of %v: inside of %v, want %v", c.positions, ends, got, c.want)
 		}
 	}
 }
@@ -370,6 +443,7 @@ func TestACrashIsInsideTheLogOfSomePartition(t *testing.T) {
 // TestTheTwoProgramsApart starts the streaming program before there is a topic,
 // as one does with two terminals, and then the generator.
 func TestTheTwoProgramsApart(t *testing.T) {
+	t.Parallel()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -419,15 +493,33 @@ func TestTheTwoProgramsApart(t *testing.T) {
 // produced returns a demo whose events are in the topic and not yet read.
 func produced(t *testing.T) *demo {
 	t.Helper()
+	d := connected(t)
+	if err := d.produce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// spoilt returns a demo like produced, with a record in front of a partition's
+// events that is none.
+func spoilt(t *testing.T) *demo {
+	t.Helper()
+	d := connected(t)
+	writeRaw(t, d.brokers, d.topic, "no event")
+	if err := d.produce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func connected(t *testing.T) *demo {
+	t.Helper()
 	s := settings{events: testEvents, seed: 1, sink: "sqlite://" + filepath.Join(t.TempDir(), "x.db"), topic: app.Topic, wait: time.Minute}
 	d, err := newDemo(t.Context(), s, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.close)
-	if err := d.produce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return d
 }
 

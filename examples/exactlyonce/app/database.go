@@ -52,9 +52,23 @@ func ParseDatabase(setting, dsn string, wait time.Duration, log *slog.Logger) (D
 		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra and sqlite", framework.ErrConfig, scheme)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return nil, fmt.Errorf("%s %q: %w", setting, withoutLogin(dsn), err)
 	}
 	return db, nil
+}
+
+// withoutLogin hides the name and password in a data source name that is to be
+// shown, even in a malformed one.
+func withoutLogin(dsn string) string {
+	i := strings.LastIndexByte(dsn, '@')
+	if i < 0 {
+		return dsn
+	}
+	scheme, _, found := strings.Cut(dsn[:i], "://")
+	if !found {
+		return "…" + dsn[i:]
+	}
+	return scheme + "://…" + dsn[i:]
 }
 
 // run is what Database.Run does with an open sink of any kind.

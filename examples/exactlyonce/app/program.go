@@ -58,12 +58,15 @@ func ParseFlags(flags *flag.FlagSet, args []string, w io.Writer) error {
 	case errors.Is(err, flag.ErrHelp):
 		return errors.Join(err, printHelp(flags, w))
 	case err != nil:
-		return fmt.Errorf("%w: %w (--help lists the flags)", framework.ErrConfig, err)
+		return fmt.Errorf("%w: %s (--help lists the flags)", framework.ErrConfig, twoDashes.Replace(err.Error()))
 	case flags.NArg() > 0:
 		return fmt.Errorf("%w: unexpected argument %q: all settings are flags (--help lists them)", framework.ErrConfig, flags.Arg(0))
 	}
 	return nil
 }
+
+// twoDashes spells flags in what package flag says of them as all other texts do.
+var twoDashes = strings.NewReplacer("for -", "for --", "for flag -", "for flag --", "needs an argument: -", "needs an argument: --", "not defined: -", "not defined: --")
 
 // printHelp writes what package flag says, with the flags spelt as in all other
 // texts: it takes one dash or two.

@@ -26,6 +26,7 @@ type streaming struct {
 	instance string
 	sink     string
 	stdin    bool
+	tell     bool
 	topic    string
 	wait     time.Duration
 }
@@ -39,6 +40,7 @@ func (s *streaming) flags() *flag.FlagSet {
 	f.StringVar(&s.instance, "instance", "", "name of this process within the group, so that a restart keeps its partitions (empty: none)")
 	f.StringVar(&s.sink, "sink", "cassandra://127.0.0.1:9042/exactlyonce", "where to save: cassandra://hosts/keyspace or sqlite://path")
 	f.BoolVar(&s.stdin, "stdin", false, "stop when standard input ends")
+	f.BoolVar(&s.tell, "tell", false, "print the position of a partition to standard output when it is claimed and at each save, see ParsePosition")
 	f.StringVar(&s.topic, "topic", Topic, "topic of the events")
 	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka and Cassandra to be up, and for the topic to exist")
 	return f
@@ -87,8 +89,10 @@ func stream(ctx context.Context, source framework.Source, db Database, cfg frame
 // parts checks all settings and makes what they describe.
 func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) {
 	switch {
-	case s.batch < 0 || s.hold < 0:
-		return nil, nil, fmt.Errorf("%w: --batch %d, --hold %d: give 0 or more", framework.ErrConfig, s.batch, s.hold)
+	case s.batch < 0:
+		return nil, nil, fmt.Errorf("%w: --batch %d: give 0 or more", framework.ErrConfig, s.batch)
+	case s.hold < 0:
+		return nil, nil, fmt.Errorf("%w: --hold %d: give 0 or more", framework.ErrConfig, s.hold)
 	case s.wait <= 0:
 		return nil, nil, fmt.Errorf("%w: --wait %v: give more than 0", framework.ErrConfig, s.wait)
 	case s.group == "":
@@ -118,10 +122,24 @@ func (s *streaming) parts(log *slog.Logger) (framework.Source, Database, error) 
 
 func (s *streaming) config(ctx context.Context, log *slog.Logger) framework.Config {
 	cfg := framework.Config{BatchRecords: s.batch, Logger: log}
+	if s.tell {
+		cfg.Hooks = tellPositions(os.Stdout)
+	}
 	if s.hold > 0 {
-		cfg.Hooks.Saved = holdAfter(ctx, s.hold)
+		cfg.Hooks.Saved = both(cfg.Hooks.Saved, holdAfter(ctx, s.hold))
 	}
 	return cfg
+}
+
+// both returns a hook that calls two, of which the first may be nil.
+func both[E any](first, second func(E)) func(E) {
+	if first == nil {
+		return second
+	}
+	return func(e E) {
+		first(e)
+		second(e)
+	}
 }
 
 // holdAfter returns a hook that keeps every lane, once it has saved, until ctx
