@@ -26,6 +26,7 @@ type process struct {
 	slot    int
 	gate    *gate
 	weather *weather
+	number  int // counted from 1, over all slots
 	runner  *framework.Runner
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -34,11 +35,13 @@ type process struct {
 
 // start starts a process in a slot, as a supervisor would.
 func (w *world) start(slot int) *process {
+	number := len(w.processes) + 1
 	p := &process{
 		world:   w,
 		slot:    slot,
+		number:  number,
 		gate:    newGate(),
-		weather: &weather{rng: rand.New(rand.NewPCG(w.seed, uint64(len(w.processes)+1)))},
+		weather: &weather{rng: rand.New(rand.NewPCG(w.seed, uint64(number)))},
 		done:    make(chan struct{}),
 	}
 	var ctx context.Context
@@ -58,13 +61,14 @@ func (p *process) newRunner() *framework.Runner {
 		Brokers:          w.cluster.ListenAddrs(),
 		Topics:           topics,
 		Group:            pipelineName,
+		ClientID:         p.clientID(),
 		SessionTimeout:   sessionTimeout,
 		RebalanceTimeout: 10 * time.Second,
 		MetadataMaxAge:   5 * time.Second,
 		MirrorInterval:   time.Second,
 		FetchMaxWait:     time.Second,
 		StartWait:        time.Hour,
-		Logger:           w.log.With("process", len(w.processes)),
+		Logger:           w.log.With("process", p.number),
 		Dial:             p.gate.dialer(w.net.DialContext),
 	}
 	if w.static {
@@ -86,7 +90,7 @@ func (p *process) newRunner() *framework.Runner {
 		BatchRecords: 8,
 		BatchDelay:   200 * time.Millisecond,
 		DrainTimeout: 10 * time.Second,
-		Logger:       w.log.With("process", len(w.processes)),
+		Logger:       w.log.With("process", p.number),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -149,6 +153,8 @@ func rowKey(topic string, partition int32, offset int64) string {
 func sumKey(topic string, partition int32, key string) string {
 	return fmt.Sprintf("%s/%d %s", topic, partition, key)
 }
+
+func (p *process) clientID() string { return fmt.Sprint("process-", p.number) }
 
 // kill ends the process at once. Its goroutines are left to find out.
 func (p *process) kill() {

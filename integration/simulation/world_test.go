@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
@@ -142,6 +143,7 @@ func (w *world) run() {
 	}
 	produce := w.inBackground(w.produceUntil)
 	supervise := w.inBackground(w.supervise)
+	evict := w.inBackground(w.evictTheDead)
 	attack.carryOut(w)
 	w.heal()
 	produce.end()
@@ -149,6 +151,7 @@ func (w *world) run() {
 	ends := w.produceLast()
 	w.await(ends)
 	supervise.end()
+	evict.end()
 	w.shutDown()
 	if !w.failed() {
 		w.check(ends)
@@ -272,6 +275,59 @@ func ended(p *process) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// evictTheDead does for the in-process Kafka what a real one does by its timeouts.
+// There a member that dies between joining and syncing stays for ever, and a group
+// whose leader was away for long may wait for ever. So members are removed whose
+// process is gone, and all of them when a rebalance lasts longer than any timeout.
+func (w *world) evictTheDead(stop chan struct{}) {
+	const patience = 4 // rounds of ten seconds
+	gone, unstable := map[string]int{}, 0
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(10 * time.Second):
+		}
+		group := w.cluster.GroupInfo(pipelineName)
+		if group == nil {
+			continue
+		}
+		if unstable++; group.State == "Stable" {
+			unstable = 0
+		}
+		for _, m := range group.Members {
+			if w.isGone(m.ClientID) {
+				gone[m.MemberID]++
+			}
+			if gone[m.MemberID] >= patience || unstable >= patience {
+				w.evict(m.MemberID)
+			}
+		}
+	}
+}
+
+func (w *world) isGone(clientID string) bool {
+	w.slotsMu.Lock()
+	defer w.slotsMu.Unlock()
+	for _, p := range w.processes {
+		if p.clientID() == clientID {
+			return ended(p)
+		}
+	}
+	return false
+}
+
+func (w *world) evict(memberID string) {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = pipelineName
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID = memberID
+	req.MemberID, req.Members = memberID, append(req.Members, m)
+	if _, err := req.RequestWith(context.Background(), w.client); err != nil {
+		w.errorf("a dead member could not be removed: %v", err)
 	}
 }
 
