@@ -101,10 +101,14 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 	c.settler = newSettler(c)
 	// Nothing is returned before the former owner's last save is complete: the state
 	// that is loaded next, and the outputs that are read, must include it.
-	if err := c.redo(ctx, row, lease); err != nil {
+	if err := c.finish(ctx, row, lease); errors.Is(err, errMoved) {
+		return nil, errDuel
+	} else if err != nil {
 		return nil, err
 	}
-	c.sweep(row, old)
+	if old != nil {
+		c.settler.discard(sweepKeys(lane, row, old.claim)...)
+	}
 	return c, nil
 }
 
@@ -156,20 +160,17 @@ func (e *engine) leaseFrom(sent time.Time) lease {
 	return lease{clock: e.clock, start: sent, limit: e.tuning.applyLease}
 }
 
-// redo applies the save that an earlier owner had committed, since it may have
+// finish applies the save that an earlier owner had committed, since it may have
 // stopped halfway, and marks it as applied.
-func (c *claim) redo(ctx context.Context, row *ledgerRow, l lease) error {
+func (c *claim) finish(ctx context.Context, row *ledgerRow, l lease) error {
 	var staged *stageKey
 	if row.chunks > 0 {
-		staged = &stageKey{c.lane, row.saveClaim, row.seq}
+		key := row.stageKey(c.lane)
+		staged = &key
 	}
 	if row.pending() {
-		ms, err := c.committed(ctx, row)
-		if err != nil {
-			return c.blobFault(ctx, row, err)
-		}
-		if err := c.apply(ctx, ms, l); err != nil {
-			return fmt.Errorf("finish save %d of an earlier owner: %w", row.seq, err)
+		if err := c.redo(ctx, c.lane, row, l); err != nil {
+			return err
 		}
 		marked, err := c.store.execute(ctx, markStatement(c.lane, c.token, row.seq))
 		if err != nil || !marked {
@@ -185,50 +186,18 @@ func (c *claim) redo(ctx context.Context, row *ledgerRow, l lease) error {
 	return nil
 }
 
-// committed reads and decodes the last save of row.
-func (c *claim) committed(ctx context.Context, row *ledgerRow) ([]mutation, error) {
-	chunks := [][]byte{row.body}
-	if row.chunks > 0 {
-		var err error
-		if chunks, err = c.readStage(ctx, stageKey{c.lane, row.saveClaim, row.seq}, row.chunks); err != nil {
-			return nil, err
-		}
-	}
-	return decodeBlob(ctx, chunks, row.sum, c.tables)
-}
-
-// blobFault decides what a missing or damaged blob means. If another owner has
-// claimed meanwhile it may have applied and removed it; if not, it is damage.
-func (c *claim) blobFault(ctx context.Context, row *ledgerRow, fault error) error {
-	if !errors.Is(fault, framework.ErrCorrupt) {
-		return fault
-	}
-	now, err := c.readLedger(ctx, c.lane)
-	if err != nil {
-		return err
-	}
-	if now != nil && now.claim != c.token {
-		return errDuel
-	}
-	return fmt.Errorf("save %d is committed, up to offset %d, but its content cannot be read: %w",
-		row.seq, row.position.Offset, fault)
-}
-
-// sweep removes, in the background, stage rows that nothing can refer to any
-// more: of attempts that the former owner began and can no longer commit, and of
+// sweepKeys are the stage rows that nothing can refer to any more once former no
+// longer owns lane: of attempts that it began and can no longer commit, and of
 // saves before the last one that it had no time to remove.
-func (c *claim) sweep(row, old *ledgerRow) {
-	if old == nil {
-		return
-	}
+func sweepKeys(lane laneKey, row *ledgerRow, former gocql.UUID) []stageKey {
 	var keys []stageKey
 	for n := int64(1); n <= sweepDepth; n++ {
-		keys = append(keys, stageKey{c.lane, old.claim, row.seq + n})
+		keys = append(keys, stageKey{lane, former, row.seq + n})
 		if row.seq > n {
-			keys = append(keys, stageKey{c.lane, row.saveClaim, row.seq - n})
+			keys = append(keys, stageKey{lane, row.saveClaim, row.seq - n})
 		}
 	}
-	c.settler.discard(keys...)
+	return keys
 }
 
 // sweepDepth is how many save numbers around the last one a claim cleans up.

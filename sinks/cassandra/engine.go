@@ -99,6 +99,8 @@ type engine struct {
 	owner  string
 	log    *slog.Logger
 
+	counters counters
+
 	slots    *semaphore.Weighted // statements in flight
 	bytes    *semaphore.Weighted // bytes in flight
 	claiming *semaphore.Weighted

@@ -97,8 +97,14 @@ func (r *ledgerRow) field(column string) *any {
 		v = r.epoch
 	case colSeq:
 		v = r.seq
+	case colApplied:
+		v = r.applied
 	case colNextOffset:
 		v = r.position.Offset
+	case colLeaderEpoch:
+		v = r.position.LeaderEpoch
+	case colTopicID:
+		v = gocql.UUID(r.position.TopicID)
 	default:
 		panic("no condition on column " + column)
 	}

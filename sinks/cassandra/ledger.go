@@ -64,6 +64,9 @@ type ledgerRow struct {
 // pending reports whether the last save may still have to be applied.
 func (r *ledgerRow) pending() bool { return r.applied < r.seq }
 
+// stageKey is where the chunks of the last save are, if it has any.
+func (r *ledgerRow) stageKey(lane laneKey) stageKey { return stageKey{lane, r.saveClaim, r.seq} }
+
 // progress is what the row says of where to continue.
 func (r *ledgerRow) progress() framework.Progress {
 	return framework.Progress{Position: r.position, Lane: nilIfEmpty(r.lane)}
@@ -160,6 +163,29 @@ func releaseStatement(lane laneKey, claim, next gocql.UUID, seq int64) condition
 		lane: lane,
 		set:  []setting{{colApplied, seq}, {colClaim, next}, {colOwner, ""}},
 		when: []setting{{colClaim, claim}, {colSeq, seq}},
+	}
+}
+
+// resetStatement moves the position of a lane whose last save is applied, under a
+// token that nobody holds. It has a save's number, so that a save which is still on
+// its way cannot be taken for one that came after it.
+func resetStatement(lane laneKey, row *ledgerRow, token gocql.UUID, r framework.Reset) conditional {
+	gen := row.gen
+	if r.DropState {
+		gen++
+	}
+	return conditional{
+		lane: lane,
+		set: []setting{
+			{colEpoch, row.epoch + 1}, {colClaim, token}, {colOwner, ""},
+			{colSaveClaim, token}, {colSeq, row.seq + 1}, {colApplied, row.seq + 1},
+			{colNextOffset, r.To.Offset}, {colLeaderEpoch, r.To.LeaderEpoch}, {colTopicID, gocql.UUID(r.To.TopicID)},
+			{colGen, gen}, {colChunks, 0}, {colBytes, 0},
+		},
+		when: []setting{
+			{colClaim, row.claim}, {colSeq, row.seq}, {colApplied, row.seq},
+			{colNextOffset, row.position.Offset},
+		},
 	}
 }
 

@@ -158,11 +158,7 @@ func (s *settler) removeGarbage(ctx context.Context) {
 	keys := s.garbage
 	s.garbage = nil
 	s.mu.Unlock()
-	for _, k := range keys {
-		if err := s.c.store.deleteChunks(ctx, k); err != nil {
-			s.c.log.Debug("cassandra: removing stage rows failed", "lane", k.lane.String(), "save", k.seq, "error", err)
-		}
-	}
+	s.c.removeStage(ctx, keys)
 }
 
 // stop ends the work without waiting for it.

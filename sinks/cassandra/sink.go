@@ -31,6 +31,7 @@ type Sink struct {
 var (
 	_ framework.Sink[Write]    = (*Sink)(nil)
 	_ framework.PositionLister = (*Sink)(nil)
+	_ framework.Resetter       = (*Sink)(nil)
 	_ framework.Migrator       = (*Sink)(nil)
 	_ framework.HealthChecker  = (*Sink)(nil)
 	_ framework.Claim[Write]   = (*claim)(nil)

@@ -3,6 +3,7 @@ package cassandra
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -23,6 +24,9 @@ type verdict struct {
 func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, *verdict) {
 	// refused: our only attempt was answered, with "not applied".
 	refused, last := unanswered == nil, unanswered
+	if !refused {
+		c.counters.unknownOutcomes.Add(1)
+	}
 	c.log.Info("cassandra: outcome of a save unknown, reading the ledger", "lane", c.lane.String(), "save", s.seq, "error", unanswered)
 	delays := c.clock.backoff(c.tuning.retryFirst, c.tuning.retryMost)
 	for limit := c.unknownLimit(); limit.left() > 0; {
@@ -31,6 +35,9 @@ func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, 
 		if err == nil {
 			state, v := c.judge(row, s, refused)
 			if v != nil {
+				if errors.Is(v.err, framework.ErrFenced) {
+					c.counters.fenced.Add(1)
+				}
 				return lease{}, v
 			}
 			if state == saved {
