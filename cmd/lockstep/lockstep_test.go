@@ -5,15 +5,29 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 )
+
+// programCommand makes the test program the real one, for tests of its exit code.
+const programCommand = "lockstep-itself"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == programCommand {
+		os.Args = os.Args[1:]
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func lockstep(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -50,7 +64,7 @@ func TestMigrateAndPositions(t *testing.T) {
 	if names, values := len(strings.Fields(lines[0])), len(strings.Fields(lines[1])); names != values || !strings.Contains(lines[0], " LOST ") {
 		t.Errorf("%d names for %d values in %q", names, values, out)
 	}
-	_, out, _ = lockstep(t, "positions", "--sink", dsn, "--pipeline", "b", "--json")
+	_, out, _ = lockstep(t, "positions", "--sink", dsn, "--pipeline", "b", "--output", "json")
 	var l line
 	if err := json.Unmarshal([]byte(out), &l); err != nil || l.Pipeline != "b" || l.NextOffset != 7 || l.SavedAt != nil {
 		t.Errorf("JSON %q, %v: want one line of b at 7, never saved", out, err)
@@ -58,9 +72,47 @@ func TestMigrateAndPositions(t *testing.T) {
 	if names := regexp.MustCompile(`"\w*[A-Z]\w*":`).FindAllString(out, -1); len(names) > 0 || !strings.Contains(out, `"dead_lettered":0`) {
 		t.Errorf("JSON %q, want all names in snake_case, not %q", out, names)
 	}
-	code, out, stderr = lockstep(t, "positions", "--sink", dsn, "--pipeline", "c")
-	if code != exitOK || out != "" || !strings.Contains(stderr, `no positions of pipeline "c"`) {
-		t.Errorf("an unknown pipeline: exit %d, %q, %q; want it named on stderr", code, out, stderr)
+	code, out, stderr = lockstep(t, "positions", "--sink", dsn, "--pipeline", "c", "--output", "json")
+	if code != exitFailed || out != "" || !strings.Contains(stderr, `--pipeline "c": it has no positions; there are some of "a", "b"`) {
+		t.Errorf("an unknown pipeline: exit %d, %q, %q; want it and those that exist named on stderr", code, out, stderr)
+	}
+}
+
+func TestHelpTellsTheExitCodes(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"help"}, {"positions", "--help"}, {"migrate", "--help"}} {
+		code, out, stderr := lockstep(t, args...)
+		if code != exitOK || stderr != "" || !strings.Contains(out, "Exit codes: 0 success; 1 the work failed") {
+			t.Errorf("%q: exit %d, %q, %q", args, code, out, stderr)
+		}
+	}
+	if _, out, _ := lockstep(t, "positions", "--help"); !strings.Contains(out, "table|json") {
+		t.Errorf("positions --help says %q", out)
+	}
+}
+
+// TestExitCodesOfTheProgram runs the program itself.
+func TestExitCodesOfTheProgram(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "nope.db")
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"help"}, exitOK},
+		{[]string{"positions", "--sink", "sqlite://" + missing}, exitFailed},
+		{[]string{"positions"}, exitUsage},
+	} {
+		cmd := exec.Command(os.Args[0], append([]string{programCommand}, c.args...)...)
+		out, _ := cmd.CombinedOutput() // its error is the code
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%q: exit code %d, want %d:\n%s", c.args, code, c.code, out)
+		}
+	}
+}
+
+func TestADatabaseThatCannotBeReachedIsAFailure(t *testing.T) {
+	code, _, stderr := lockstep(t, "positions", "--sink", "cassandra://127.0.0.1:1/app?start_wait=200ms")
+	if code != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") {
+		t.Errorf("exit %d, %q; want %d and the address", code, stderr, exitFailed)
 	}
 }
 
@@ -94,22 +146,26 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}{
 		{[]string{"positions"}, "such as --sink sqlite://app.db"},
 		{[]string{"positions", "sqlite:///x.db"}, "give the database as --sink sqlite:///x.db"},
-		{[]string{"migrate", "cassandra://u:secret@h/x"}, "give the database as --sink cassandra://…"},
-		{[]string{"positions", "--sink", "app.db"}, "--sink"},
-		{[]string{"positions", "--sink", "mongodb://h/db"}, "mongodb"},
-		{[]string{"positions", "--sink", "cassandra://h:x/ks"}, "--sink"},
+		{[]string{"migrate", "cassandra://u:secret@h/x"}, "give the database as --sink cassandra://…@h/x"},
+		{[]string{"positions", "--sink", "app.db"}, `--sink "app.db": `},
+		{[]string{"positions", "--sink", "mongodb://u:secret@h/db"}, `--sink "mongodb://…@h/db": `},
+		{[]string{"positions", "--sink", "cassandra://u:secr@et@h:x/ks"}, `--sink "cassandra://…@h:x/ks": `},
 		{[]string{"positions", "--sink", "cassandra://h:9042"}, "keyspace"},
-		{[]string{"positions", "--sink", "sqlite://"}, "--sink"},
+		{[]string{"positions", "--sink", "sqlite://"}, `--sink "sqlite://": `},
+		{[]string{"positions", "--sink", "u:secret@h"}, `--sink "…@h": `},
+		{[]string{"positions", "u:secret@h"}, `unexpected argument "…@h"`},
+		{[]string{"positions", "--sink", "sqlite://x.db", "--output", "xml"}, `--output "xml": give table or json`},
+		{[]string{"positions", "--sink", "sqlite://x.db", "--json"}, "--json"},
 		{[]string{"positions", "--sink", "sqlite://x.db", "--lines"}, "--lines"},
 		{[]string{"positions", "--sink", "sqlite://x.db", "extra"}, "extra"},
-		{[]string{"migrate", "--sink", "sqlite://x.db", "--schema", "missing.sql"}, "--schema"},
+		{[]string{"migrate", "--sink", "sqlite://x.db", "--schema", "missing.sql"}, `--schema "missing.sql"`},
 		{[]string{"reset"}, "unknown command \"reset\"; `lockstep help`"},
 	} {
 		code, _, stderr := lockstep(t, c.args...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d, %q; want %d and %q named", c.args, code, stderr, exitUsage, c.want)
 		}
-		if strings.Contains(stderr, "secret") {
+		if strings.Contains(stderr, "secr") {
 			t.Errorf("%q: a password is in %q", c.args, stderr)
 		}
 	}

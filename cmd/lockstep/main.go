@@ -3,9 +3,9 @@
 //
 // Every command names the database by --sink, a data source name such as
 // cassandra://10.0.0.1:9042/app or sqlite:///var/lib/app.db. It exits with 0 on
-// success, 1 when the work failed, which includes a database that is missing or
-// not prepared, and 2 when the command line is wrong, which is found out before
-// anything is connected to.
+// success, 1 when the work failed, which includes a database that is missing, not
+// reachable or not prepared, and 2 when the command line is wrong, which is found
+// out before anything is connected to.
 package main
 
 import (
@@ -33,6 +33,11 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 )
+
+// exitCodes are said by --help.
+const exitCodes = `Exit codes: 0 success; 1 the work failed, which includes a database that is
+missing, not reachable or not prepared; 2 the command line is wrong, which is
+found out before anything is connected to.`
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := root(slog.New(slog.NewTextHandler(stderr, nil)))
@@ -65,8 +70,12 @@ func failed(err error) error {
 
 func root(log *slog.Logger) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:           "lockstep",
-		Short:         "Look at what Lockstep pipelines have saved, and prepare databases",
+		Use:   "lockstep",
+		Short: "Look at what Lockstep pipelines have saved, and prepare databases",
+		Long: `Look at what Lockstep pipelines have saved, and prepare databases. The database
+is named by --sink.
+
+` + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -17,9 +17,12 @@ func migrateCommand(log *slog.Logger) *cobra.Command {
 		Long: `Create the sink's own tables, and the keyspace where there is one, unless they
 exist. Files given by --schema are run afterwards, in order; their statements
 must be idempotent (IF NOT EXISTS). The command may be repeated, and run by
-several machines at once.`,
-		Example: `  lockstep migrate --sink 'cassandra://10.0.0.1/app?replication=3' --schema tables.cql`,
-		Args:    noArguments,
+several machines at once.
+
+` + exitCodes,
+		Example:               `  lockstep migrate --sink 'cassandra://10.0.0.1/app?replication=3' --schema tables.cql`,
+		Args:                  noArguments,
+		DisableFlagsInUseLine: true,
 	}
 	dsn := sinkFlag(cmd)
 	files := cmd.Flags().StringArray("schema", nil, "a file with statements that create tables of yours; may be repeated")
@@ -52,7 +55,7 @@ func readAll(files []string) ([]string, error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("--schema: %w: %w", framework.ErrConfig, err)
+			return nil, fmt.Errorf("--schema %q: %w: %w", name, framework.ErrConfig, err)
 		}
 		texts = append(texts, string(text))
 	}

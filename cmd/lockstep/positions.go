@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,54 +19,93 @@ import (
 
 func positionsCommand(log *slog.Logger) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "positions --sink DSN [--pipeline NAME] [--json]",
+		Use:   "positions --sink DSN [--pipeline NAME] [--output table|json]",
 		Short: "List the saved positions: the next offset to read, by partition",
 		Long: `List what the sink has saved for each pipeline, topic and partition: the next
 offset to read, and the counts of records that were saved with it. Running
-pipelines are not disturbed. Nothing stored is no error.
+pipelines are not disturbed; on Cassandra one call reads the whole ledger, so
+call it every ten seconds at most.
 
 NEXT is the next offset to read. READ = PASSED + FILTERED + SKIPPED + DEAD.
 LOST counts offsets that a start rule passed over, because the log had dropped
 them. STATE pending means that a save is durable and is not yet known to be
 visible in full; the partition's owner, or the next one, sees to it. OWNER is
-left out where no partition has one.`,
-		Args: noArguments,
+left out where no partition has one.
+
+` + exitCodes + `
+A database in which nothing is stored is no error. A --pipeline that has no
+positions is one (1), and the pipelines that have some are named.`,
+		Example: `  lockstep positions --sink sqlite://app.db
+  lockstep positions --sink cassandra://10.0.0.1/app --pipeline spending --output json`,
+		Args:                  noArguments,
+		DisableFlagsInUseLine: true,
 	}
 	dsn := sinkFlag(cmd)
 	pipeline := cmd.Flags().String("pipeline", "", "only this pipeline (default all)")
-	asJSON := cmd.Flags().Bool("json", false, "one JSON object a line instead of a table")
+	output := cmd.Flags().String("output", "table", "table, or json: one object a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		write, err := parseOutput(*output)
+		if err != nil {
+			return err
+		}
 		db, err := parseSink(*dsn, log)
 		if err != nil {
 			return err
 		}
-		sink, err := db.open(cmd.Context())
-		if err != nil {
-			return failed(err)
-		}
-		defer sink.Close(cmd.Context())
-		stored, err := sink.Positions(cmd.Context(), *pipeline)
+		stored, err := positions(cmd.Context(), db, *pipeline)
 		if err != nil {
 			return failed(err)
 		}
 		if len(stored) == 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), "lockstep:", noneStored(*pipeline))
+			fmt.Fprintln(cmd.ErrOrStderr(), "lockstep: no positions are stored")
 			return nil
-		}
-		write := writeTable
-		if *asJSON {
-			write = writeJSON
 		}
 		return failed(write(cmd.OutOrStdout(), stored))
 	}
 	return cmd
 }
 
-func noneStored(pipeline string) string {
-	if pipeline == "" {
-		return "no positions are stored"
+// parseOutput returns what writes positions in the form that --output names.
+func parseOutput(form string) (func(io.Writer, []framework.StoredPosition) error, error) {
+	switch form {
+	case "table":
+		return writeTable, nil
+	case "json":
+		return writeJSON, nil
+	default:
+		return nil, fmt.Errorf("%w: --output %q: give table or json", framework.ErrConfig, form)
 	}
-	return fmt.Sprintf("no positions of pipeline %q are stored; without --pipeline all are listed", pipeline)
+}
+
+// positions reads the positions of a pipeline, which must have some, or of all if
+// its name is empty.
+func positions(ctx context.Context, db database, pipeline string) ([]framework.StoredPosition, error) {
+	sink, err := db.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer sink.Close(ctx)
+	stored, err := sink.Positions(ctx, pipeline)
+	if err != nil || len(stored) > 0 || pipeline == "" {
+		return stored, err
+	}
+	if stored, err = sink.Positions(ctx, ""); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("--pipeline %q: it has no positions; %s", pipeline, whoHas(stored))
+}
+
+// whoHas names the pipelines that have positions.
+func whoHas(stored []framework.StoredPosition) string {
+	if len(stored) == 0 {
+		return "no pipeline has any"
+	}
+	var names []string
+	for _, p := range stored {
+		names = append(names, strconv.Quote(p.Pipeline))
+	}
+	slices.Sort(names)
+	return "there are some of " + strings.Join(slices.Compact(names), ", ")
 }
 
 // writeTable leaves out the owners where there are none: the table is wide

@@ -38,15 +38,10 @@ func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	scheme, _, isDSN := strings.Cut(args[0], "://")
-	switch {
-	case isDSN && strings.Contains(args[0], "@"): // a password may be in it
-		return fmt.Errorf("give the database as --sink %s://…", scheme)
-	case isDSN:
-		return fmt.Errorf("give the database as --sink %s", args[0])
-	default:
-		return fmt.Errorf("unexpected argument %q: everything is given by flags, which --help lists", args[0])
+	if strings.Contains(args[0], "://") {
+		return fmt.Errorf("give the database as --sink %s", withoutLogin(args[0]))
 	}
+	return fmt.Errorf("unexpected argument %q: everything is given by flags, which --help lists", withoutLogin(args[0]))
 }
 
 // parseSink chooses the sink by the scheme of a data source name.
@@ -67,9 +62,23 @@ func parseSink(dsn string, log *slog.Logger) (database, error) {
 		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra and sqlite", framework.ErrConfig, scheme)
 	}
 	if err != nil {
-		return database{}, fmt.Errorf("--sink: %w", err)
+		return database{}, fmt.Errorf("--sink %q: %w", withoutLogin(dsn), err)
 	}
 	return db, nil
+}
+
+// withoutLogin hides the name and password in a data source name that is to be
+// shown, even in a malformed one.
+func withoutLogin(dsn string) string {
+	i := strings.LastIndexByte(dsn, '@')
+	if i < 0 {
+		return dsn
+	}
+	scheme, _, found := strings.Cut(dsn[:i], "://")
+	if !found {
+		return "…" + dsn[i:]
+	}
+	return scheme + "://…" + dsn[i:]
 }
 
 func cassandraDatabase(dsn string, log *slog.Logger) (database, error) {
