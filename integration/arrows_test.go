@@ -36,7 +36,7 @@ var rooms = []room{
 	{path: "sinks/sinktest", rooms: core},
 	{path: "sinks/memory", rooms: core},
 	{path: "sinks/cassandra", rooms: core, outside: []string{"github.com/gocql/gocql", "gopkg.in/inf.v0", "github.com/klauspost/compress", "github.com/google/uuid"}},
-	{path: "sinks/sql", rooms: core, outside: []string{"modernc.org/sqlite"}},
+	{path: "sinks/sql", rooms: core, outside: []string{"modernc.org/sqlite", "github.com/jackc/pgx"}},
 	// The rim may use everything.
 	{path: "cmd", rooms: []string{""}, outside: []string{""}},
 	{path: "examples", rooms: []string{""}, outside: []string{""}},

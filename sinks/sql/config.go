@@ -3,7 +3,9 @@ package sql
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
+	"time"
 )
 
 // Config says which database to use and what the sink may write there. Only DSN
@@ -23,9 +25,17 @@ type Config struct {
 	// MaxWriteBytes bounds the encoded size of a single write. Defaults to
 	// 16 MiB.
 	MaxWriteBytes int
+	// StartWait bounds how long Open waits for a PostgreSQL server that is not up
+	// yet. Negative means not at all. Defaults to what DSN says, and else to 60 s.
+	StartWait time.Duration
+	// Logger hears what Open waits for. Defaults to slog.Default.
+	Logger *slog.Logger
 }
 
-const defaultMaxWrite = 16 << 20
+const (
+	defaultMaxWrite  = 16 << 20
+	defaultStartWait = time.Minute
+)
 
 // withDefaults returns a copy with defaults filled in, or an error that names the
 // field.
@@ -43,6 +53,9 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
 	names := map[string]bool{}
 	for _, t := range c.Tables {
 		if err := t.fault(); err != nil {
@@ -56,7 +69,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Open opens the database. It does not look at tables yet: that is done by
+// Open opens the database; a server that is not up is waited for, see Config. A
+// refused login, or a database that does not exist, is framework.ErrConfig at once,
+// a server that cannot be reached framework.ErrUnavailable in the end. It does not look at tables yet: that is done by
 // Migrate, or else before anything is claimed or saved.
 func Open(ctx context.Context, c Config) (*Sink, error) {
 	c, err := c.withDefaults()

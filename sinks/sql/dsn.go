@@ -21,9 +21,12 @@ const (
 	defaultBusyTimeout = 30 * time.Second
 )
 
+// postgresSchemes are the two that PostgreSQL's own programs know.
+var postgresSchemes = []string{"postgres", "postgresql"}
+
 // ParseDSN returns a Config for a DSN, to be completed with tables and schema,
 // or an error that matches [framework.ErrConfig] and says what is wrong with it.
-// It touches no file.
+// It touches no file and no server.
 //
 //	sqlite:///absolute/path.db
 //	sqlite://relative/path.db?synchronous=normal&busy_timeout=5s
@@ -36,24 +39,54 @@ const (
 //   - busy_timeout: how long a save or claim waits for another process's
 //     transaction, as a Go duration. Defaults to 30s;
 //   - mode: "rwc" (default) creates a missing database, "rw" refuses it.
+//
+// PostgreSQL has the URLs that its own programs take, with a database:
+//
+//	postgres://user:password@host:5432/database?sslmode=verify-full&search_path=app
+//
+// Reserved characters in user and password are percent-encoded. What is left out
+// comes from PostgreSQL's environment (PGPASSWORD and others) and files. All
+// parameters of a connection and a session are allowed, each at most once. The
+// sink sets these where they are not given:
+//
+//   - idle_in_transaction_session_timeout=10s: when the server ends a save whose
+//     client is frozen or gone, so that the next owner need not wait for it longer;
+//   - lock_timeout=30s: how long a save or claim waits for another's;
+//   - statement_timeout=60s: how long one statement may take, waiting included;
+//   - synchronous_commit=on, whatever the server's default;
+//   - connect_timeout=10 (seconds).
+//
+// and has two of its own:
+//
+//   - writers: how many claims and saves may be at work at once, each on a
+//     connection of its own. Defaults to 8; up to 4 more connections read;
+//   - start_wait: as Config.StartWait, for example 30s or 2m.
 func ParseDSN(dsn string) (Config, error) {
-	if _, err := parseDSN(dsn); err != nil {
+	database, err := parseDSN(dsn)
+	if err != nil {
 		return Config{}, err
 	}
-	return Config{DSN: dsn}, nil
+	c := Config{DSN: dsn}
+	if s, ok := database.(postgresSettings); ok {
+		c.StartWait = s.startWait
+	}
+	return c, nil
 }
 
 func parseDSN(dsn string) (target, error) {
 	scheme, rest, ok := strings.Cut(dsn, "://")
 	switch {
 	case dsn == "":
-		return sqliteSettings{}, configError("DSN is empty; give sqlite:///absolute/path.db")
+		return nil, configError("DSN is empty; give sqlite:///absolute/path.db or postgres://user:password@host/database")
 	case !ok:
-		return sqliteSettings{}, configError("DSN has no scheme; write sqlite:///absolute/path.db or sqlite://relative/path.db")
-	case scheme != sqliteScheme:
-		return sqliteSettings{}, configError("DSN has the unknown scheme %q; supported: %s", scheme, sqliteScheme)
+		return nil, configError("DSN has no scheme; write sqlite:///absolute/path.db, sqlite://relative/path.db or postgres://user:password@host/database")
+	case scheme == sqliteScheme:
+		return parseSQLite(rest)
+	case slices.Contains(postgresSchemes, scheme):
+		return parsePostgres(dsn)
+	default:
+		return nil, configError("DSN has the unknown scheme %q; supported: %s, %s", scheme, sqliteScheme, strings.Join(postgresSchemes, ", "))
 	}
-	return parseSQLite(rest)
 }
 
 // parseSQLite parses what follows sqlite://. A URL's host and path have no

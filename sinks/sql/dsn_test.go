@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
@@ -13,26 +14,37 @@ import (
 
 func TestDSNErrorsNameWhatIsWrong(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"":                                       "DSN is empty",
-		"app.db":                                 "no scheme",
-		"sqlite:app.db":                          "no scheme",
-		"postgres://u:secret@host/db":            `unknown scheme "postgres"; supported: sqlite`,
-		"SQLITE:///a.db":                         "unknown scheme",
-		"sqlite://":                              "names no database file",
-		"sqlite://?mode=rw":                      "names no database file",
-		"sqlite://:memory:":                      "memory sink",
-		"sqlite:///tmp/":                         "is a directory",
-		"sqlite:///a#b.db":                       "write %23",
-		"sqlite:///a%zz.db":                      "a%zz.db",
-		"sqlite:///a%00.db":                      "NUL",
-		"sqlite:///a.db?cache=shared":            `parameter "cache" is unknown; known are busy_timeout, mode and synchronous`,
-		"sqlite:///a.db?mode=ro":                 `mode="ro": give rwc or rw`,
-		"sqlite:///a.db?mode=rw&mode=rwc":        "mode is given 2 times",
-		"sqlite:///a.db?synchronous=off":         "give full or normal",
-		"sqlite:///a.db?busy_timeout=5":          "busy_timeout",
-		"sqlite:///a.db?busy_timeout=-1s":        "busy_timeout",
-		"sqlite:///a.db?busy_timeout=100000h":    "busy_timeout",
-		"sqlite:///a.db?mode=rw;synchronous=off": "DSN parameters",
+		"":                                                "DSN is empty",
+		"app.db":                                          "no scheme",
+		"sqlite:app.db":                                   "no scheme",
+		"mysql://u:secret@host/db":                        `unknown scheme "mysql"; supported: sqlite, postgres, postgresql`,
+		"postgres:u:secret@host/db":                       "no scheme",
+		"postgres://u:sec/secret@host/db":                 "percent-encoded",
+		"postgres://u:secret@host/db#secret":              "percent-encoded",
+		"postgres://u:secret@host":                        "names no database",
+		"postgresql://u:secret@host/":                     "names no database",
+		"postgres://u:secret@host:x/db":                   "percent-encoded",
+		"postgres://u:secret@host/db?sslmode=yes":         "sslmode is invalid",
+		"postgres://u:secret@host/db?start_wait=60":       "start_wait=\"60\" is not a positive duration",
+		"postgres://u:secret@host/db?writers=0":           "writers=\"0\" is not a number from 1",
+		"postgres://u:secret@host/db?writers=1&writers=2": "writers is given 2 times",
+		"postgres://u:secret@host/db?lock_timeout=%zz":    "DSN parameters",
+		"SQLITE:///a.db":                                  "unknown scheme",
+		"sqlite://":                                       "names no database file",
+		"sqlite://?mode=rw":                               "names no database file",
+		"sqlite://:memory:":                               "memory sink",
+		"sqlite:///tmp/":                                  "is a directory",
+		"sqlite:///a#b.db":                                "write %23",
+		"sqlite:///a%zz.db":                               "a%zz.db",
+		"sqlite:///a%00.db":                               "NUL",
+		"sqlite:///a.db?cache=shared":                     `parameter "cache" is unknown; known are busy_timeout, mode and synchronous`,
+		"sqlite:///a.db?mode=ro":                          `mode="ro": give rwc or rw`,
+		"sqlite:///a.db?mode=rw&mode=rwc":                 "mode is given 2 times",
+		"sqlite:///a.db?synchronous=off":                  "give full or normal",
+		"sqlite:///a.db?busy_timeout=5":                   "busy_timeout",
+		"sqlite:///a.db?busy_timeout=-1s":                 "busy_timeout",
+		"sqlite:///a.db?busy_timeout=100000h":             "busy_timeout",
+		"sqlite:///a.db?mode=rw;synchronous=off":          "DSN parameters",
 	} {
 		_, err := sql.ParseDSN(dsn)
 		if !errors.Is(err, framework.ErrConfig) || !strings.Contains(err.Error(), want) {
@@ -107,4 +119,15 @@ func FuzzParseDSN(f *testing.F) {
 			t.Errorf("ParseDSN(%q) returned %q", dsn, c.DSN)
 		}
 	})
+}
+
+func TestPostgresDSNSaysHowLongToWait(t *testing.T) {
+	for dsn, want := range map[string]time.Duration{
+		"postgres://h/db":                  0,
+		"postgresql://h/db?start_wait=90s": 90 * time.Second,
+	} {
+		if c, err := sql.ParseDSN(dsn); err != nil || c.StartWait != want || c.DSN != dsn {
+			t.Errorf("ParseDSN(%q) returned %+v, %v", dsn, c, err)
+		}
+	}
 }
