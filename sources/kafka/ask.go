@@ -222,17 +222,17 @@ func hopeless(err error) string {
 		err  error
 		hint string
 	}{
-		{kerr.SaslAuthenticationFailed, "the login was refused; check Config.SASL"},
-		{kerr.UnsupportedSaslMechanism, "the brokers do not offer this mechanism; check Config.SASL.Mechanism"},
-		{kerr.IllegalSaslState, "the brokers did not expect this login; check Config.SASL"},
+		{kerr.SaslAuthenticationFailed, "the login was refused; check kafka.Config.SASL"},
+		{kerr.UnsupportedSaslMechanism, "the brokers do not offer this mechanism; check kafka.Config.SASL.Mechanism"},
+		{kerr.IllegalSaslState, "the brokers did not expect this login; check kafka.Config.SASL"},
 		{kerr.TopicAuthorizationFailed, "the user needs the rights Read and Describe on the topic"},
 		{kerr.GroupAuthorizationFailed, "the user needs the right Read on the group"},
 		{kerr.ClusterAuthorizationFailed, "the user lacks a right on the cluster"},
-		{kerr.InvalidTopicException, "the name is not allowed; check Config.Topics"},
-		{kerr.InvalidGroupID, "the name is not allowed; check Config.Group"},
-		{kerr.InvalidSessionTimeout, "the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms bound it; change Config.SessionTimeout"},
-		{kerr.InconsistentGroupProtocol, "other members of the group are of another kind; give this pipeline a group of its own in Config.Group"},
-		{kerr.FencedInstanceID, "another process uses the same Config.InstanceID"},
+		{kerr.InvalidTopicException, "the name is not allowed; check kafka.Config.Topics"},
+		{kerr.InvalidGroupID, "the name is not allowed; check kafka.Config.Group"},
+		{kerr.InvalidSessionTimeout, "the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms bound it; change kafka.Config.SessionTimeout"},
+		{kerr.InconsistentGroupProtocol, "other members of the group are of another kind; give this pipeline a group of its own in kafka.Config.Group"},
+		{kerr.FencedInstanceID, "another process uses the same kafka.Config.InstanceID"},
 		{kerr.GroupMaxSizeReached, "the group has as many members as the brokers allow (group.max.size)"},
 		{kerr.UnsupportedVersion, "the brokers are too old"},
 	} {
@@ -247,11 +247,11 @@ func hopeless(err error) string {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &verification), errors.As(err, &authority), errors.As(err, &host):
-		return "the broker's certificate is not trusted; check Config.TLS"
+		return "the broker's certificate is not trusted; check kafka.Config.TLS"
 	case errors.As(err, &alert):
-		return "the broker refused the TLS handshake; check Config.TLS"
+		return "the broker refused the TLS handshake; check kafka.Config.TLS"
 	case errors.As(err, &header):
-		return "the broker does not speak TLS on this port; check Config.TLS and the port"
+		return "the broker does not speak TLS on this port; check kafka.Config.TLS and the port"
 	}
 	return ""
 }

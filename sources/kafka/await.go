@@ -74,9 +74,9 @@ func (r *run) tryDescribe(ctx context.Context) (map[string]topicInfo, error) {
 
 func advice(err error) string {
 	if errors.Is(err, io.EOF) {
-		return "the brokers hang up: check Config.SASL and Config.TLS"
+		return "the brokers hang up: check kafka.Config.SASL and kafka.Config.TLS"
 	}
-	return "start the brokers, or correct Config.Brokers"
+	return "start the brokers, or correct kafka.Config.Brokers"
 }
 
 func sleep(ctx context.Context, pause backoff.BackOff) error {

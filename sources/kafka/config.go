@@ -111,14 +111,14 @@ func setDefault[T comparable](field *T, value T) {
 
 // validate names the first field at fault. It needs no connection.
 func (c *Config) validate() (err error) {
-	if c.Brokers, err = offsetstore.ParseBrokers("Config.Brokers", strings.Join(c.Brokers, ",")); err != nil {
+	if c.Brokers, err = offsetstore.ParseBrokers("kafka.Config.Brokers", strings.Join(c.Brokers, ",")); err != nil {
 		return refused(err)
 	}
-	if c.Topics, err = offsetstore.ParseTopics("Config.Topics", strings.Join(c.Topics, ",")); err != nil {
+	if c.Topics, err = offsetstore.ParseTopics("kafka.Config.Topics", strings.Join(c.Topics, ",")); err != nil {
 		return refused(err)
 	}
-	if strings.TrimSpace(c.Group) == "" {
-		return configError("Group is empty; give the consumer group's name, by custom the pipeline's")
+	if err := c.validateNames(); err != nil {
+		return err
 	}
 	if err := c.validateTimes(); err != nil {
 		return err
@@ -130,6 +130,24 @@ func (c *Config) validate() (err error) {
 		return configError("FetchMaxPartitionBytes is %d, more than FetchMaxBytes %d; a partition's share cannot exceed the whole", c.FetchMaxPartitionBytes, c.FetchMaxBytes)
 	}
 	return c.SASL.validate()
+}
+
+// validateNames refuses blanks that a copied setting brings along: Kafka would
+// take them for a part of the name.
+func (c *Config) validateNames() error {
+	if strings.TrimSpace(c.Group) == "" {
+		return configError("Group is %q; give the consumer group's name, by custom the pipeline's", c.Group)
+	}
+	for _, f := range []struct{ name, value string }{
+		{"Group", c.Group},
+		{"InstanceID", c.InstanceID},
+		{"ClientID", c.ClientID},
+	} {
+		if strings.TrimSpace(f.value) != f.value {
+			return configError("%s is %q; remove the blanks around the name", f.name, f.value)
+		}
+	}
+	return nil
 }
 
 func (c *Config) validateTimes() error {
@@ -154,7 +172,7 @@ func (c *Config) validateTimes() error {
 }
 
 func configError(format string, args ...any) error {
-	return refused(fmt.Errorf("Config."+format, args...))
+	return refused(fmt.Errorf("kafka.Config."+format, args...))
 }
 
 // refused marks err as a fault of the program or its settings.

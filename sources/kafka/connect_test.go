@@ -38,30 +38,47 @@ func TestConfigIsRefusedBeforeAnyConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*kafkasource.Config){
-		"Config.Brokers":                func(c *kafkasource.Config) { c.Brokers = nil },
-		"Config.Brokers: ":              func(c *kafkasource.Config) { c.Brokers = []string{"localhost"} },
-		"Config.Topics":                 func(c *kafkasource.Config) { c.Topics = nil },
-		"Config.Topics: ":               func(c *kafkasource.Config) { c.Topics = []string{"a b"} },
-		"Config.Group":                  func(c *kafkasource.Config) { c.Group = " " },
-		"Config.SessionTimeout":         func(c *kafkasource.Config) { c.SessionTimeout = -1 },
-		"Config.RebalanceTimeout":       func(c *kafkasource.Config) { c.RebalanceTimeout = time.Microsecond },
-		"Config.StartWait":              func(c *kafkasource.Config) { c.StartWait = -1 },
-		"Config.TopicWait":              func(c *kafkasource.Config) { c.TopicWait = -1 },
-		"Config.MetadataMaxAge":         func(c *kafkasource.Config) { c.MetadataMaxAge = 1 },
-		"Config.MirrorInterval":         func(c *kafkasource.Config) { c.MirrorInterval = -1 },
-		"Config.FetchMaxWait":           func(c *kafkasource.Config) { c.FetchMaxWait = 1 },
-		"Config.FetchMaxBytes":          func(c *kafkasource.Config) { c.FetchMaxBytes = -1 },
-		"Config.FetchMaxPartitionBytes": func(c *kafkasource.Config) { c.FetchMaxPartitionBytes = 64 << 20 },
-		"Config.SASL.Mechanism":         func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{User: "u", Password: "p"} },
-		"Config.SASL.User":              func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{Mechanism: kafkasource.Plain, Password: "p"} },
-		"Config.SASL.Password":          func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{Mechanism: kafkasource.Plain, User: "u"} },
+		`Config.Brokers "h1:9092 h2:9092"`: func(c *kafkasource.Config) { c.Brokers = []string{"h1:9092 h2:9092"} },
+		`Config.Brokers "h1:9092,h2"`:      func(c *kafkasource.Config) { c.Brokers = []string{"h1:9092", "h2"} },
+		`Config.Topics "in,in2,in"`:        func(c *kafkasource.Config) { c.Topics = []string{"in", "in2,in"} },
+		`Config.Group is " p"`:             func(c *kafkasource.Config) { c.Group = " p" },
+		`Config.InstanceID is "one\n"`:     func(c *kafkasource.Config) { c.InstanceID = "one\n" },
+		`Config.ClientID is " "`:           func(c *kafkasource.Config) { c.ClientID = " " },
+		`Config.StartWait is -1s`:          func(c *kafkasource.Config) { c.StartWait = -time.Second },
+		`Config.FetchMaxBytes is -7`:       func(c *kafkasource.Config) { c.FetchMaxBytes = -7 },
+		`Config.SASL.Mechanism is 9`:       func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{Mechanism: 9, User: "u", Password: "p"} },
+		"Config.Brokers":                   func(c *kafkasource.Config) { c.Brokers = nil },
+		"Config.Brokers: ":                 func(c *kafkasource.Config) { c.Brokers = []string{"localhost"} },
+		"Config.Topics":                    func(c *kafkasource.Config) { c.Topics = nil },
+		"Config.Topics: ":                  func(c *kafkasource.Config) { c.Topics = []string{"a b"} },
+		"Config.Group":                     func(c *kafkasource.Config) { c.Group = " " },
+		"Config.SessionTimeout":            func(c *kafkasource.Config) { c.SessionTimeout = -1 },
+		"Config.RebalanceTimeout":          func(c *kafkasource.Config) { c.RebalanceTimeout = time.Microsecond },
+		"Config.StartWait":                 func(c *kafkasource.Config) { c.StartWait = -1 },
+		"Config.TopicWait":                 func(c *kafkasource.Config) { c.TopicWait = -1 },
+		"Config.MetadataMaxAge":            func(c *kafkasource.Config) { c.MetadataMaxAge = 1 },
+		"Config.MirrorInterval":            func(c *kafkasource.Config) { c.MirrorInterval = -1 },
+		"Config.FetchMaxWait":              func(c *kafkasource.Config) { c.FetchMaxWait = 1 },
+		"Config.FetchMaxBytes":             func(c *kafkasource.Config) { c.FetchMaxBytes = -1 },
+		"Config.FetchMaxPartitionBytes":    func(c *kafkasource.Config) { c.FetchMaxPartitionBytes = 64 << 20 },
+		"Config.SASL.Mechanism":            func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{User: "u", Password: "p"} },
+		"Config.SASL.User":                 func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{Mechanism: kafkasource.Plain, Password: "p"} },
+		"Config.SASL.Password":             func(c *kafkasource.Config) { c.SASL = &kafkasource.SASL{Mechanism: kafkasource.Plain, User: "u"} },
 	} {
 		cfg := good()
 		spoil(&cfg)
 		_, err := kafkasource.New(cfg)
-		if !errors.Is(err, framework.ErrConfig) || !strings.Contains(fmt.Sprint(err), strings.TrimSuffix(want, ": ")) {
+		if !errors.Is(err, framework.ErrConfig) || !strings.Contains(fmt.Sprint(err), "kafka."+strings.TrimSuffix(want, ": ")) {
 			t.Errorf("%s: got %v, want %v that names it", want, err, framework.ErrConfig)
 		}
+	}
+}
+
+// What an operator's settings file brings along does no harm.
+func TestBlanksAndEmptyEntriesInListsAreIgnored(t *testing.T) {
+	cfg := kafkasource.Config{Brokers: []string{" h1:9092, ", "", "h2:9092,\n"}, Topics: []string{"\tin ", "in2,"}, Group: "p"}
+	if _, err := kafkasource.New(cfg); err != nil {
+		t.Error(err)
 	}
 }
 

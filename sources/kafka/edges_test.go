@@ -1,9 +1,16 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -85,5 +92,84 @@ func TestAnOldSeekDoesNotUndoANewStart(t *testing.T) {
 	defer p.mu.Unlock()
 	if p.next.Offset != 5 {
 		t.Errorf("started at 5, but reading goes on at %d: the records between are never delivered, and the gap is legal", p.next.Offset)
+	}
+}
+
+// Errors that have passed do not add up over days to a partition that fails.
+func TestErrorsOfReadingDoNotAddUpOverTime(t *testing.T) {
+	_, p, _ := unconnected(t)
+	for range maxStrikes + 3 {
+		_ = p.moved(&seek{p: p, to: offsetstore.At(9)}) // its position was found good
+		p.mu.Lock()
+		p.readSince = p.readSince.Add(-2 * calm)
+		p.suspend(errors.New("bad checksum"))
+		strikes := p.strikes
+		p.mu.Unlock()
+		if strikes != 1 {
+			t.Fatalf("an error after a calm time counts as number %d", strikes)
+		}
+	}
+}
+
+func TestAnAnswerWithoutRecordsEndsARowOfErrors(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		end       int64
+		err       error
+		suspended bool
+		want      int
+	}{
+		{name: "read to the end", end: 9, want: 0},
+		{name: "no room for the next record", end: 10, want: 1},
+		{name: "nothing known of the end", end: -1, want: 1},
+		{name: "an error", end: 9, err: kerr.NotLeaderForPartition, want: 2},
+		{name: "an answer from before the error", end: 9, suspended: true, want: 1},
+	} {
+		r, p, _ := unconnected(t)
+		p.mu.Lock()
+		p.suspended = c.suspended
+		p.mu.Unlock()
+		r.dispatch(answerOf(p, c.end, c.err), 1)
+		p.mu.Lock()
+		if p.strikes != c.want {
+			t.Errorf("%s: %d errors in a row, want %d", c.name, p.strikes, c.want)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// answerOf is an answer without records.
+func answerOf(p *partition, end int64, err error) kgo.Fetches {
+	return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: p.tp.Topic, Partitions: []kgo.FetchPartition{{
+		Partition: p.tp.Partition, LastStableOffset: end, HighWatermark: end, Err: err,
+	}}}}}}
+}
+
+// Time that ran out is dropped only where it is the poll's own.
+func TestTimeThatRanOutIsTheFaultOfWhatItIsReportedFor(t *testing.T) {
+	for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
+		r, p, _ := unconnected(t)
+		_ = p.moved(&seek{p: p, to: offsetstore.At(9)})
+		r.dispatch(kgo.NewErrFetch(cause), 1)
+		if p.suspended {
+			t.Errorf("%v of a poll suspended a partition", cause)
+		}
+		r.readError(p.tp.Topic, p.tp.Partition, fmt.Errorf("unable to load the offset: %w", cause))
+		if !p.suspended {
+			t.Errorf("%v of a partition was dropped: the client has given up on it, and nobody looks", cause)
+		}
+		if undecodable(cause) {
+			t.Errorf("%v was taken for bytes that cannot be decoded", cause)
+		}
+	}
+}
+
+func TestTheEndOfASessionByTimeIsReported(t *testing.T) {
+	r, _, _ := unconnected(t)
+	var log bytes.Buffer
+	r.log = newLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	r.readError("", 0, &kgo.ErrGroupSession{Err: context.DeadlineExceeded})
+	if !strings.Contains(log.String(), "session with the consumer group ended") {
+		t.Errorf("the log says %q", log.String())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,14 +19,16 @@ import (
 func (r *run) readError(topic string, number int32, err error) {
 	var session *kgo.ErrGroupSession
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrClientClosed):
-		return // the poll was interrupted
+	case errors.Is(err, kgo.ErrClientClosed), topic == "" && errors.Is(err, context.Canceled):
+		return // we are stopping, or the poll was interrupted
 	case errors.As(err, &session):
 		if hopeless(err) != "" {
 			r.fail(explain(err))
 			return
 		}
 		r.log.warn("", "the session with the consumer group ended; joining again", "error", err)
+	case topic == "" && errors.Is(err, context.DeadlineExceeded):
+		return // the poll's own time is over
 	case topic == "" || number < 0:
 		if hopeless(err) != "" {
 			r.fail(explain(err))
@@ -55,6 +58,9 @@ func (p *partition) suspend(cause error) {
 		return
 	}
 	p.suspended = true
+	if time.Since(p.readSince) > calm {
+		p.strikes = 0 // what came before has passed, though no record has come since
+	}
 	p.strikes++
 	p.apply()
 	p.run.log.warn(p.tp.String(), "reading a partition failed; checking its position", "topic", p.tp.Topic, "partition", p.tp.Partition, "position", p.next.Offset, "error", cause)
@@ -119,7 +125,8 @@ func (p *partition) resumeReading(ctx context.Context, seeks int) {
 // them again may help (a fault in transit), but not for ever.
 func undecodable(err error) bool {
 	var code *kerr.Error
-	return !errors.As(err, &code) && !errors.Is(err, errMovedBack) && !errors.Is(err, errNoTopic) && !errors.Is(err, errOtherTopic)
+	var network net.Error
+	return !errors.As(err, &code) && !errors.As(err, &network) && !errors.Is(err, context.Canceled) && !errors.Is(err, errMovedBack) && !errors.Is(err, errNoTopic) && !errors.Is(err, errOtherTopic)
 }
 
 // failed tells the lanes that the partition cannot be read any more.
@@ -139,6 +146,11 @@ func (p *partition) failed(err error, seeks int) {
 }
 
 var errMovedBack = errors.New("the client delivered records from before the position")
+
+// calm is how long a partition must have been read without an error for the next
+// one to count as the first. The client does not tell of answers without records,
+// so time has to; a record that cannot be decoded is met again much sooner.
+const calm = time.Minute
 
 // maxStrikes is how many times a record that cannot be decoded is fetched again
 // before the partition fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -30,15 +31,16 @@ type partition struct {
 	suspended bool // while an error of reading is looked into
 	fetching  bool // what the client was last told
 
-	next     offsetstore.Position // the next record to deliver
-	from     int64                // the offset it was last started at
-	seeks    int                  // positions set in this assignment
-	strikes  int                  // errors of reading since the last record
-	mirror   offsetstore.Position // the last saved position if mirrored, else where it was started
-	mirrored bool
-	unsent   bool  // mirror is not committed to the group yet
-	inGroup  int64 // what the group had committed at the assignment, noOffset if nothing
-	announce bool  // the start is not logged yet
+	next      offsetstore.Position // the next record to deliver
+	from      int64                // the offset it was last started at
+	seeks     int                  // positions set in this assignment
+	strikes   int                  // errors of reading since the last record or answer without one
+	readSince time.Time            // when reading was last begun
+	mirror    offsetstore.Position // the last saved position if mirrored, else where it was started
+	mirrored  bool
+	unsent    bool  // mirror is not committed to the group yet
+	inGroup   int64 // what the group had committed at the assignment, noOffset if nothing
+	announce  bool  // the start is not logged yet
 }
 
 var _ framework.Partition = (*partition)(nil)

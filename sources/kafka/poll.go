@@ -61,6 +61,7 @@ func (r *run) dispatch(fetches kgo.Fetches, limit int) int {
 	var records, size int
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if len(f.Records) == 0 {
+			r.readEmpty(f)
 			return
 		}
 		records += len(f.Records)
@@ -88,6 +89,21 @@ func (p *partition) hand(recs []*kgo.Record, logEnd int64) int {
 	records, size := convert(recs)
 	p.run.lanes.Records(p, records, logEnd)
 	return size
+}
+
+// readEmpty forgets the errors of a partition that was read to its end without
+// another one. An answer without records that stands before the end says nothing:
+// it may only have had no room for them.
+func (r *run) readEmpty(f kgo.FetchTopicPartition) {
+	p := r.partition(f.Topic, f.Partition)
+	if p == nil || f.Err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if end := logEnd(f); end >= 0 && end <= p.next.Offset && !p.suspended {
+		p.strikes = 0
+	}
 }
 
 // logEnd is how far a reader of committed records can read, -1 if the broker

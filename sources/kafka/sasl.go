@@ -57,11 +57,11 @@ func (s *SASL) validate() error {
 	case s == nil:
 		return nil
 	case s.Mechanism < Plain || s.Mechanism > ScramSHA512:
-		return configError("SASL.Mechanism is not set; use Plain, ScramSHA256 or ScramSHA512")
+		return configError("SASL.Mechanism is %d; use Plain, ScramSHA256 or ScramSHA512", s.Mechanism)
 	case s.User == "":
-		return configError("SASL.User is empty")
+		return configError("SASL.User is \"\"; give the name to log in with")
 	case s.Password == "":
-		return configError("SASL.Password is empty")
+		return configError("SASL.Password is \"\"; give the password of %q", s.User)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (p *partition) moved(s *seek) error {
 		return p.notOwner()
 	}
 	p.seeks++
-	p.next = s.to
+	p.next, p.readSince = s.to, time.Now()
 	p.started, p.suspended = true, false
 	if s.own == nil {
 		p.paused, p.from, p.announce = true, s.to.Offset, true
