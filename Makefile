@@ -11,7 +11,6 @@ RACE       ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $(firstw
 BENCHFLAGS ?=
 # Servers from packages also speak TLS and check logins; the containers of docker-compose.yml do not.
 TESTTAGS   ?= integration$(shell docker info >/dev/null 2>&1 || echo ,tls)
-
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -37,13 +36,11 @@ bench: ## Measure, with real Kafka and Cassandra (BENCHFLAGS are passed on)
 	$(SERVERS) -kafka -cassandra -- $(GO) run ./integration/bench $(BENCHFLAGS)
 
 .PHONY: lint
-lint: gofmt vet ## Check format and vet, and run golangci-lint where it is installed
-	@if command -v golangci-lint >/dev/null; then golangci-lint run; \
-	else echo 'golangci-lint is not installed: `make golangci` builds and runs it'; fi
+lint: gofmt vet golangci ## Check format, run go vet and golangci-lint
 
 .PHONY: gofmt
 gofmt: ## Check that every file is formatted
-	@unformatted=$$(gofmt -l .); \
+	@unformatted=$$(gofmt -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: vet
@@ -51,7 +48,7 @@ vet: ## Run go vet, integration tests included
 	$(GO) vet -tags integration,tls,torture $(PACKAGES)
 
 .PHONY: golangci
-golangci: ## Build and run the golangci-lint of this project
+golangci: ## Run the golangci-lint of this project; the first time it is built, which takes a minute or two
 	$(GOLANGCI) run
 
 .PHONY: up
