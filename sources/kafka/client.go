@@ -42,7 +42,7 @@ func (r *run) newClient() (*kgo.Client, error) {
 		kgo.ConsumerGroup(c.Group),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(c.SessionTimeout),
-		kgo.HeartbeatInterval(min(3*time.Second, c.SessionTimeout/5)),
+		kgo.HeartbeatInterval(c.heartbeat()),
 		kgo.RebalanceTimeout(c.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(r.onAssigned),

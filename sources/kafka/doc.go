@@ -53,6 +53,9 @@
 //     the others from reading.
 //   - Between a leader's death and the first record read afterwards a log can be
 //     cut and grow again without trace if the position carries no leader epoch.
+//   - After a kill nobody gets partitions until the session of the killed process
+//     has timed out, unless it is a static member that comes back. The log says so,
+//     once, when the first assignment takes longer than living members need.
 //   - A static member (InstanceID) does not leave the group when it stops: its
 //     partitions are idle until it is back or SessionTimeout has passed.
 //   - The group must not have members of another kind, which the group

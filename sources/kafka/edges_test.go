@@ -31,7 +31,7 @@ func unconnected(t *testing.T) (*run, *partition, *deafLanes) {
 	cfg := Config{Brokers: []string{"127.0.0.1:1"}, Topics: []string{"in"}, Group: "g"}.WithDefaults()
 	lanes := &deafLanes{}
 	r := &run{cfg: cfg, lanes: lanes, log: newLogger(cfg.Logger), parts: map[offsetstore.TopicPartition]*partition{},
-		topicIDs: map[string]offsetstore.TopicID{}, changed: make(chan struct{}), mirrors: make(chan struct{}, 1),
+		topicIDs: map[string]offsetstore.TopicID{}, changed: make(chan struct{}), mirrors: make(chan struct{}, 1), joined: make(chan struct{}),
 		committing: make(turn, 1), wake: func() {}, ended: true} // ended: suspend starts no goroutine
 	var err error
 	if r.cl, err = r.newClient(); err != nil {

@@ -23,6 +23,7 @@ import (
 // it returns, so pausing them here keeps them silent until they are started.
 func (r *run) onAssigned(_ context.Context, cl *kgo.Client, added map[string][]int32) {
 	cl.PauseFetchPartitions(added)
+	r.joinedOnce.Do(func() { close(r.joined) })
 	if r.isLeaving() {
 		return // nobody would read them
 	}

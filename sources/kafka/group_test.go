@@ -264,6 +264,52 @@ func TestStopDoesNotWaitForARebalance(t *testing.T) {
 	}
 }
 
+// die joins the group and is not heard of again: a process that was killed.
+func (b *broker) die(group, topic string, session time.Duration) {
+	b.t.Helper()
+	dead := newBroker(b.t, b.addrs, kgo.ClientID("killed"))
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType = group, "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = int32(session.Milliseconds()), int32(session.Milliseconds())
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Topics = []string{topic}
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "cooperative-sticky", Metadata: meta.AppendTo(nil)}}
+	for range 2 { // the first answer gives the member its ID
+		resp, err := join.RequestWith(b.t.Context(), dead.cl)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		join.MemberID = resp.MemberID
+		if resp.ErrorCode == 0 {
+			return
+		}
+	}
+	b.t.Fatal("could not join")
+}
+
+// A restart after a kill seems to hang: the log says why, how long and what helps.
+func TestAGroupThatWaitsForADeadMemberIsExplainedOnce(t *testing.T) {
+	topic, group := unique("dead"), unique("group")
+	_, b := fake(t, topic, 1)
+	b.die(group, topic, 3*time.Second)
+	var log syncBuffer
+	cfg := b.config(group, topic)
+	cfg.Logger, cfg.SessionTimeout, cfg.RebalanceTimeout = log.logger(), time.Second, 3*time.Second
+	lanes := newRecorder(t)
+	lanes.start = from(0)
+	r := run(t, cfg, lanes)
+	lanes.waitStarted(lanes.lane(topic, 0))
+	r.end()
+	if n := strings.Count(log.String(), "no partitions yet"); n != 1 {
+		t.Errorf("the wait was explained %d times, want once:\n%s", n, log.String())
+	}
+	for _, want := range []string{"waits_for=\"[killed (", "at_most=3s", "kafka.Config.InstanceID", "kafka.Config.SessionTimeout"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
 func TestALostSessionLosesThePartitionsAndJoinsAgain(t *testing.T) {
 	topic, group := unique("lost"), unique("group")
 	c, b := fake(t, topic, 2)

@@ -52,6 +52,7 @@ func (s *Source) Run(ctx context.Context, lanes framework.Lanes) error {
 		topicIDs: make(map[string]offsetstore.TopicID),
 		changed:  make(chan struct{}),
 		mirrors:  make(chan struct{}, 1),
+		joined:   make(chan struct{}),
 
 		committing: make(turn, 1),
 		wake:       func() {},
@@ -77,6 +78,8 @@ type run struct {
 	wg     sync.WaitGroup // goroutines beside the polling one
 
 	mirrors    chan struct{} // a position waits to be mirrored
+	joined     chan struct{} // closed with the first assignment
+	joinedOnce sync.Once
 	committing turn
 
 	mu         sync.Mutex
@@ -108,6 +111,7 @@ func (r *run) run(ctx context.Context) error {
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.wg.Go(r.mirrorLoop)
 	r.wg.Go(r.watchTopics)
+	r.wg.Go(r.watchJoin)
 	r.cl.AddConsumeTopics(r.cfg.Topics...)
 	err = r.poll(ctx)
 	r.leave()
