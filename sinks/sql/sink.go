@@ -112,7 +112,12 @@ func (s *Sink) enter(ctx context.Context) (_ context.Context, leave func(), err 
 // why gives an error of a call its meaning: closed, cancelled, or a kind of the
 // framework's.
 func (s *Sink) why(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if errors.Is(err, framework.ErrUnknown) {
+		return err // whatever else has happened
+	}
+	// A driver may tell a call that was cut short by a broken connection.
+	cut := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || s.dialect.transient(err)
+	if ctx.Err() != nil && cut {
 		return context.Cause(ctx)
 	}
 	return typed(s.dialect, err)
