@@ -78,6 +78,131 @@ func TestThousandBadRecordsInARow(t *testing.T) {
 	})
 }
 
+func TestThousandDeadLettersInARow(t *testing.T) {
+	onBed(t, func(b *bed) {
+		for range 1000 {
+			b.log.Produce("in", 0, "bad")
+		}
+		b.log.Produce("in", 0, "a=1")
+		b.mustRun(pipelineOf(t, copyOf, framework.OnDecodeFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter})))
+		if c := b.counters(in0); c.DeadLettered != 1000 || c.Passed != 1 || c.Read != 1001 {
+			t.Errorf("counters %+v", c)
+		}
+		for i, d := range b.lane(in0).DeadLetters {
+			if d.Offset != int64(i) {
+				t.Fatalf("dead letter %d is of offset %d", i, d.Offset)
+			}
+		}
+	})
+}
+
+func TestPanicThatHappensOnceIsRetried(t *testing.T) {
+	for name, boom := range panics {
+		t.Run(name, func(t *testing.T) {
+			onBed(t, func(b *bed) {
+				tripped := false
+				shape := func(in framework.Stream[wire]) framework.Stream[row] {
+					return copyAndSum(framework.Map(in, func(w wire) wire {
+						if w.v == "2" && !tripped {
+							tripped = true
+							boom()
+						}
+						return w
+					}))
+				}
+				b.log.Produce("in", 0, "a=1", "a=2", "a=3")
+				b.mustRun(pipelineOf(t, shape, framework.OnHandlerFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter, Retries: 1})))
+				b.wantTotals(map[string]int{"a": 6})
+				b.wantOnce()
+				if n := len(b.lane(in0).DeadLetters); n != 0 || !tripped {
+					t.Errorf("%d dead letters, panicked: %t", n, tripped)
+				}
+			})
+		})
+	}
+}
+
+// Where dead letters have to be published, a sink around the real one publishes
+// them before the save: none is ever passed by without.
+func TestDeadLetterThatCannotBePublishedHoldsThePosition(t *testing.T) {
+	deadLetters := framework.OnDecodeFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter})
+	onBed(t, func(b *bed) {
+		p := pipelineOf(t, copyOf, deadLetters)
+		working := time.Now().Add(10 * time.Second)
+		published := map[int64]int{}
+		b.opts.Hooks.BeforeSave = func(_ context.Context, _ string, _ offsetstore.TopicPartition, batch *framework.Batch[row]) error {
+			for _, d := range batch.DeadLetters {
+				if time.Now().Before(working) {
+					return &framework.SaveError{Outcome: framework.NotSaved, Err: framework.ErrUnavailable}
+				}
+				published[d.Offset]++
+			}
+			return nil
+		}
+		b.cfg.BatchRecords = 1
+		b.log.Produce("in", 0, "a=0", "bad", "a=2")
+		stop := b.start(p)
+		time.Sleep(5 * time.Second)
+		b.wantPosition(in0, 1)
+		b.wantRows("copy", "in/0@0: a=0")
+		b.settle()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantPosition(in0, 3)
+		b.wantRows("copy", "in/0@0: a=0", "in/0@2: a=2")
+		if n := len(b.lane(in0).DeadLetters); n != 1 || published[1] < 1 {
+			t.Errorf("%d dead letters, published %v", n, published)
+		}
+	})
+}
+
+// A publisher that hangs longer than a stop may take: the record stays to be done.
+func TestDeadLetterThatHangsInItsPublisherIsNotPassed(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.cfg.DrainTimeout = time.Second
+		b.opts.Hooks.BeforeSave = func(ctx context.Context, _ string, _ offsetstore.TopicPartition, batch *framework.Batch[row]) error {
+			if len(batch.DeadLetters) == 0 {
+				return nil
+			}
+			<-ctx.Done()
+			return &framework.SaveError{Outcome: framework.NotSaved, Err: ctx.Err()}
+		}
+		b.cfg.BatchRecords = 1
+		b.log.Produce("in", 0, "a=0", "bad", "a=2")
+		stop := b.start(pipelineOf(t, copyOf, framework.OnDecodeFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter})))
+		wantError(t, stop(), framework.ErrDrainTimeout)
+		b.wantPosition(in0, 1)
+		b.wantRows("copy", "in/0@0: a=0")
+	})
+}
+
+// The last record of a key wins, whatever its value and timestamp say.
+func TestWritesFollowTheOffsets(t *testing.T) {
+	for _, size := range []int{1, 5} {
+		onBed(t, func(b *bed) {
+			b.cfg.BatchRecords = size
+			var after []string
+			b.cfg.Hooks.Saved = func(framework.SavedEvent) {
+				after = append(after, fmt.Sprint(memory.Rows(b.store, "last")["k"]))
+			}
+			for _, v := range []string{"k=9", "k=1", "k=5", "k=", "k=7"} {
+				b.log.Append("in", 0, framework.Record{Offset: -1, Timestamp: time.UnixMilli(1000), Value: []byte(v)})
+			}
+			b.mustRun(pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
+				return framework.Map(in, func(w wire) row { return row{Table: "last", Key: w.k, Value: w.v, Delete: w.v == ""} })
+			}))
+			want := "[9 1 5 <nil> 7]"
+			if size > 1 {
+				want = "[7]"
+			}
+			if got := fmt.Sprint(after); got != want {
+				t.Errorf("batches of %d: %s, want %s", size, got, want)
+			}
+		})
+	}
+}
+
 // panics are the ways in which a handler can go wrong.
 var panics = map[string]func(){
 	"value":   func() { panic("boom") },

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -10,6 +11,7 @@ import (
 // recovery limits how long and how often a lane tries to get going again.
 type recovery struct {
 	since  time.Time                   // of the first error without a save since; zero: none
+	first  error                       // that error
 	pauses *backoff.ExponentialBackOff // after errors that may pass
 	duel   *backoff.ExponentialBackOff // after losing the claim to another owner
 	fences int
@@ -31,12 +33,21 @@ func (r *recovery) postpone(d time.Duration) {
 	}
 }
 
+// exhausted is the error to fail with. What began it may matter more than what the
+// last try met, such as a save whose outcome is still unknown.
+func (r *recovery) exhausted(last error) error {
+	if last.Error() == r.first.Error() {
+		return last
+	}
+	return fmt.Errorf("%w (it began with: %w)", last, r.first)
+}
+
 // reset is called after each save: the lane works.
 func (r *recovery) reset() {
 	if r.since.IsZero() {
 		return
 	}
-	r.since, r.fences = time.Time{}, 0
+	r.since, r.first, r.fences = time.Time{}, nil, 0
 	r.pauses.Reset()
 	r.duel.Reset()
 }
@@ -113,16 +124,16 @@ func (l *lane[W]) final(err error) bool {
 func (l *lane[W]) backOff(cause error) (time.Duration, error) {
 	r := &l.recovery
 	if r.since.IsZero() {
-		r.since = time.Now()
+		r.since, r.first = time.Now(), cause
 	}
 	if errors.Is(cause, ErrFenced) {
 		if r.fences++; r.fences > l.e.cfg.FenceTries {
-			return 0, cause
+			return 0, r.exhausted(cause)
 		}
 		return l.duel()
 	}
 	if time.Since(r.since) > l.e.cfg.RecoverWithin {
-		return 0, cause
+		return 0, r.exhausted(cause)
 	}
 	return r.pauses.NextBackOff(), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
+	"github.com/lockstep-stream/lockstep/sinks/memory"
 )
 
 func TestRestartContinuesAtTheNextRecord(t *testing.T) {
@@ -30,6 +31,46 @@ func TestRestartContinuesAtTheNextRecord(t *testing.T) {
 		want := framework.Counters{Read: 4, Passed: 4}
 		if got := b.counters(in0); got != want {
 			t.Errorf("counters %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestRestartWithNothingNewRepeatsNothing(t *testing.T) {
+	onBed(t, func(b *bed) {
+		p := pipelineOf(t, copyAndSum)
+		b.log.Produce("in", 0, "a=1", "a=1", "a=1")
+		b.mustRun(p)
+		stop := b.start(p)
+		b.settle()
+		b.log.Produce("in", 0, "a=1")
+		b.settle()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		b.wantTotals(map[string]int{"a": 4})
+		b.wantOnce()
+		if c := b.counters(in0); c != (framework.Counters{Read: 4, Passed: 4}) {
+			t.Errorf("counters %+v", c)
+		}
+	})
+}
+
+// Names are kept byte for byte: none is taken for another.
+func TestNamesThatLookAlikeAreDifferentPipelines(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.log.Produce("in", 0, "a=1", "a=2")
+		for _, name := range []string{"a-b", "ab", "a_b", "a.b"} {
+			p, err := framework.NewPipeline(name, copyOf(framework.From(wires{})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := b.store.Position(name, in0); ok {
+				t.Errorf("%q has a position before it ran", name)
+			}
+			b.mustRun(p)
+			if n := b.store.Count(name); n != 2 {
+				t.Errorf("%q has written %d rows, want 2", name, n)
+			}
 		}
 	})
 }
@@ -126,6 +167,32 @@ func TestUnknownOutcomeIsSettledByClaimingAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A sink that stays away after a save that it may have made: the error names both,
+// and whatever is true is found at the next start.
+func TestUnknownOutcomeIsNamedWhenTheSinkStaysAway(t *testing.T) {
+	onBed(t, func(b *bed) {
+		away := false
+		b.opts.Hooks.AfterSave = func(context.Context, string, offsetstore.TopicPartition, *framework.Batch[row]) error {
+			away = true
+			return &framework.SaveError{Outcome: framework.Unknown, ClaimSpent: true, Err: framework.ErrUnknown}
+		}
+		b.opts.Hooks.BeforeClaim = func(context.Context, string, offsetstore.TopicPartition) error {
+			if away {
+				return framework.ErrUnavailable
+			}
+			return nil
+		}
+		b.log.Produce("in", 0, "a=1", "a=1")
+		err := b.run(pipelineOf(t, copyAndSum))
+		wantError(t, err, framework.ErrUnknown, "in/0")
+		wantError(t, err, framework.ErrUnavailable)
+		b.opts.Hooks = memory.Hooks[row]{}
+		b.mustRun(pipelineOf(t, copyAndSum))
+		b.wantTotals(map[string]int{"a": 2})
+		b.wantOnce()
+	})
 }
 
 func TestSaveThatFailsForGoodStopsTheLaneAndKeepsThePosition(t *testing.T) {
