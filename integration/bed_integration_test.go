@@ -231,7 +231,8 @@ type running struct {
 	done  chan struct{}
 	err   error
 	mu    sync.Mutex
-	saved int // batches
+	saved int             // batches
+	sink  *cassandra.Sink // nil until it is open
 }
 
 // instance says how one instance of the pipeline differs from the usual.
@@ -266,18 +267,19 @@ func (b *bed) start(i instance) *running {
 	}
 	go func() {
 		defer close(r.done)
-		r.err = runOnce(ctx, pipeline, source, sinkConfig, config)
+		r.err = runOnce(ctx, pipeline, source, sinkConfig, config, r.opened)
 	}()
 	b.t.Cleanup(func() { cancel(); <-r.done })
 	return r
 }
 
-func runOnce(ctx context.Context, p *framework.Pipeline[cassandra.Write], source framework.Source, sinkConfig cassandra.Config, config framework.Config) error {
+func runOnce(ctx context.Context, p *framework.Pipeline[cassandra.Write], source framework.Source, sinkConfig cassandra.Config, config framework.Config, opened func(*cassandra.Sink)) error {
 	sink, err := cassandra.Open(ctx, sinkConfig)
 	if err != nil {
 		return err
 	}
 	defer sink.Close(context.Background())
+	opened(sink)
 	runner, err := framework.NewRunner(p, source, sink, config)
 	if err != nil {
 		return err
@@ -289,6 +291,19 @@ func apply[T any](edit func(*T), to *T) {
 	if edit != nil {
 		edit(to)
 	}
+}
+
+func (r *running) opened(s *cassandra.Sink) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sink = s
+}
+
+// stats are those of a sink that was opened.
+func (r *running) stats() cassandra.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sink.Stats()
 }
 
 func (r *running) count(framework.SavedEvent) {

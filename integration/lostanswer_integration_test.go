@@ -50,8 +50,54 @@ func TestACommitWithoutAnAnswerTakesEffectOnce(t *testing.T) {
 			if commits, saves := w.commits(), r.saves()+len(c.sent)-2; commits != saves {
 				t.Errorf("%d commits were sent for %d saves", commits, r.saves())
 			}
+			if s := r.stats(); s.UnknownOutcomes != 1 || s.Fenced != 0 {
+				t.Errorf("the sink counts %+v, want one unknown outcome", s)
+			}
 			b.want(0, "a", 4, 4)
 		})
+	}
+}
+
+// A commit that was given up as lost arrives after its repetition has taken effect,
+// and after the save that followed. It changes nothing.
+func TestACommitThatArrivesLateChangesNothing(t *testing.T) {
+	b := sharedBed(t, 1)
+	w := newWatched(t)
+	r := b.start(instance{cassandra: w.use})
+	at := int64(0)
+	save := func(times int) {
+		for range times {
+			b.produce(0, "a", 1, 1)
+			at += 2
+			b.await(0, "a", at, at)
+		}
+	}
+	save(1)
+	for _, later := range []int{1, 3} {
+		when := make(chan struct{})
+		late, arrived := proxy.Later(when, proxy.CASTimeout())
+		w.arm(late)
+		save(later)
+		if sent := w.sinceArmed(); len(sent) < 3 || !slices.Equal(sent[:3], []string{"commit", "read", "commit"}) {
+			t.Errorf("sent were %q", sent)
+		}
+		close(when)
+		eventually(t, "the commit that is late", func() bool { return isClosed(arrived) })
+		b.want(0, "a", at, at)
+		save(2)
+	}
+	r.end()
+	if s := r.stats(); s.UnknownOutcomes != 2 || s.Fenced != 0 {
+		t.Errorf("the sink counts %+v, want two unknown outcomes", s)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -82,6 +128,9 @@ func TestAPartitionWaitsUntilItsOutcomeIsKnown(t *testing.T) {
 	r.end()
 	if commits := w.commits(); commits != r.saves() {
 		t.Errorf("%d commits were sent for %d saves", commits, r.saves())
+	}
+	if s := r.stats(); s.UnknownOutcomes != 1 || s.Fenced != 0 {
+		t.Errorf("the sink counts %+v, want one unknown outcome", s)
 	}
 }
 

@@ -142,5 +142,5 @@ func work(text string) error {
 	}
 	return runOnce(ctx, pipeline, source, cassandra.Config{
 		Hosts: todo.Hosts, Keyspace: todo.Keyspace, Tables: []cassandra.AnyTable{totals}, Logger: log,
-	}, framework.Config{BatchRecords: 2, Logger: log})
+	}, framework.Config{BatchRecords: 2, Logger: log}, func(*cassandra.Sink) {})
 }

@@ -68,15 +68,6 @@ func TestNodesAreKilledUnderLoad(t *testing.T) {
 	}
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // moves waits until every partition has been saved a few times more.
 func (b *bed) moves(when string) {
 	b.t.Helper()

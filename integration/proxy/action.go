@@ -12,8 +12,10 @@ type Request struct {
 
 // Action is what happens to a request and its answer. The zero Action is [Pass].
 type Action struct {
-	fate   fate
-	forged *Answer
+	fate    fate
+	forged  *Answer
+	when    <-chan struct{} // of later
+	arrived chan struct{}   // closed when the server has answered it
 }
 
 type fate uint8
@@ -27,6 +29,7 @@ const (
 	stall
 	forge
 	replace
+	later
 )
 
 // The actions that need nothing more.
@@ -53,6 +56,14 @@ func Forge(a Answer) Action { return Action{fate: forge, forged: &a} }
 
 // Replace passes the request on, and a in place of the server's answer to it.
 func Replace(a Answer) Action { return Action{fate: replace, forged: &a} }
+
+// Later has a answered at once in the server's place, which sees the request when
+// the channel is closed; what it says then is lost, and arrived is closed. Use the
+// action once.
+func Later(when <-chan struct{}, a Answer) (action Action, arrived <-chan struct{}) {
+	action = Action{fate: later, forged: &a, when: when, arrived: make(chan struct{})}
+	return action, action.arrived
+}
 
 // Answer is one that the server has not given. Only a proxy of CQL can send it,
 // see [Timeout] and the functions beside it.

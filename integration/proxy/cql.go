@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -146,6 +147,13 @@ func (*cqlWire) forge(request []byte, a Answer) []byte {
 	m[4] = a.opcode
 	binary.BigEndian.PutUint32(m[5:], uint32(len(a.body)))
 	return append(m, a.body...)
+}
+
+func (*cqlWire) renumber(m []byte) ([]byte, uint64) {
+	const unused = 1<<15 - 1 // the last one; drivers have thousands to choose from
+	again := bytes.Clone(m)
+	binary.BigEndian.PutUint16(again[2:], unused)
+	return again, unused
 }
 
 func streamOf(m []byte) uint64 { return uint64(binary.BigEndian.Uint16(m[2:])) }

@@ -127,6 +127,35 @@ func TestAnswersAreLostAndReplacedOneByOne(t *testing.T) {
 	}
 }
 
+// The number of a request that is late belongs to another by then.
+func TestALateRequestArrivesAndItsAnswerIsLost(t *testing.T) {
+	p := through(t, CQL, serve(t, node))
+	when := make(chan struct{})
+	late, arrived := Later(when, CASTimeout())
+	p.On(func(r Request) Action {
+		if r.Statement == "late" {
+			return late
+		}
+		return Pass
+	})
+	c := newCQLClient(t, p)
+	c.send(frame(opQuery, 0, 7, longText("late")))
+	if m := c.answer(); m[4] != opError || streamOf(m) != 7 {
+		t.Errorf("got % x", m)
+	}
+	if isClosed(arrived) {
+		t.Error("it arrived before its time")
+	}
+	close(when)
+	<-arrived
+	for range 2 {
+		c.send(frame(opQuery, 0, 7, longText("next")))
+		if m := c.answer(); m[4] != opResult || streamOf(m) != 7 {
+			t.Errorf("got % x", m)
+		}
+	}
+}
+
 func TestConnectionsAreCutBeforeAndAfterTheWork(t *testing.T) {
 	worked := make(chan string, 2)
 	p := through(t, CQL, serve(t, func(c net.Conn) {

@@ -6,7 +6,8 @@
 //
 //   - [Proxy.On] is asked about every request, and returns what happens to it: the
 //     request is lost, or its answer, or the connection breaks before or after the
-//     server has done its work, or the answer is another one ([Replace], [Forge]).
+//     server has done its work, or the answer is another one ([Replace], [Forge]),
+//     or the request arrives when nobody waits for it any more ([Later]).
 //   - [Proxy.Stall] holds everything back in both directions, and [Proxy.Resume]
 //     lets it through: a peer that is there and says nothing. [Proxy.Delay] makes
 //     everything late.

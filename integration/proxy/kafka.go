@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,3 +38,10 @@ func (kafkaWire) answer(m []byte) (uint64, error) {
 
 // forge is not possible: an answer's form depends on the request's version.
 func (kafkaWire) forge([]byte, Answer) []byte { return nil }
+
+func (kafkaWire) renumber(m []byte) ([]byte, uint64) {
+	const unused = 1<<31 - 1 // clients count from 0
+	again := bytes.Clone(m)
+	binary.BigEndian.PutUint32(again[8:], unused)
+	return again, unused
+}

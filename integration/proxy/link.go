@@ -16,6 +16,7 @@ type wire interface {
 	request(message []byte) (Request, uint64, error)    // and the number that its answer carries
 	answer(message []byte) (number uint64, known error) // the number of the request that it answers
 	forge(request []byte, a Answer) []byte              // a as the answer to request
+	renumber(request []byte) (again []byte, n uint64)   // request under a number that no client uses soon
 }
 
 // unknown wraps what a wire cannot understand, apart from a connection that ends.
@@ -32,12 +33,14 @@ type link struct {
 	mu      sync.Mutex
 	fates   map[uint64]outcome // of answers that are still to come
 	writing sync.Mutex         // of the client's connection
+	sending sync.Mutex         // of the server's
 }
 
 // outcome is what becomes of an answer.
 type outcome struct {
-	fate   fate
-	forged []byte // what is sent in its place
+	fate    fate
+	forged  []byte        // what is sent in its place
+	arrived chan struct{} // closed when it comes, if not nil
 }
 
 func newLink(p *Proxy, client, server net.Conn) *link {
@@ -111,13 +114,30 @@ func (l *link) passRequest(message []byte) error {
 		}
 	case forge:
 		return l.write(l.wire.forge(message, *action.forged))
+	case later:
+		l.p.wg.Go(func() { l.passLater(message, action) })
+		return l.write(l.wire.forge(message, *action.forged))
 	case replace:
-		l.plan(number, outcome{replace, l.wire.forge(message, *action.forged)})
+		l.plan(number, outcome{fate: replace, forged: l.wire.forge(message, *action.forged)})
 	case dropAnswer, cutAfter:
 		l.plan(number, outcome{fate: action.fate})
 	}
-	_, err = l.server.Write(message)
-	return err
+	return l.send(message)
+}
+
+// passLater sends the request when its time has come. The client may have used its
+// number again by then, so it gets another.
+func (l *link) passLater(message []byte, action Action) {
+	select {
+	case <-action.when:
+	case <-l.done:
+		return
+	}
+	again, number := l.wire.renumber(message)
+	l.plan(number, outcome{fate: dropAnswer, arrived: action.arrived})
+	if err := l.send(again); err != nil {
+		l.cut()
+	}
 }
 
 func (l *link) passAnswer(message []byte) error {
@@ -125,7 +145,11 @@ func (l *link) passAnswer(message []byte) error {
 	if err != nil {
 		return err
 	}
-	switch planned := l.planned(number); planned.fate {
+	planned := l.planned(number)
+	if planned.arrived != nil {
+		close(planned.arrived)
+	}
+	switch planned.fate {
 	case dropAnswer:
 		return nil
 	case cutAfter:
@@ -150,6 +174,13 @@ func (l *link) planned(number uint64) outcome {
 	o := l.fates[number]
 	delete(l.fates, number)
 	return o
+}
+
+func (l *link) send(message []byte) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	_, err := l.server.Write(message)
+	return err
 }
 
 func (l *link) write(message []byte) error {
@@ -189,6 +220,7 @@ func (raw) read(in *bufio.Reader) ([]byte, error) {
 func (raw) request([]byte) (Request, uint64, error) { return Request{}, noNumber, nil }
 func (raw) answer([]byte) (uint64, error)           { return noNumber - 1, nil }
 func (raw) forge([]byte, Answer) []byte             { return nil }
+func (raw) renumber(m []byte) ([]byte, uint64)      { return m, noNumber }
 
 // readSized reads a message of a header that says how many bytes follow it.
 func readSized(in *bufio.Reader, header int, size func(header []byte) int) ([]byte, error) {
