@@ -82,7 +82,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 	}
 	st := createStatement(lane, token, e.owner, start)
 	if old != nil {
-		if err := old.check(); err != nil {
+		if err := old.check(lane); err != nil {
 			return nil, err
 		}
 		if err := e.checkClock(ctx, old.highTS); err != nil {
@@ -92,6 +92,9 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 	}
 	row, lease, err := e.takeOver(ctx, st, token, old)
 	if err != nil {
+		return nil, err
+	}
+	if err := row.check(lane); err != nil {
 		return nil, err
 	}
 	c := &claim{

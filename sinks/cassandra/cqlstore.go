@@ -55,10 +55,11 @@ func (s *cqlStore) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, er
 		lane.pipeline, lane.topic, lane.partition)
 	defer cancel()
 	var r ledgerRow
-	var topicID gocql.UUID
+	var topicID *gocql.UUID
+	var leaderEpoch *int32
 	var next *int64 // null would pass for offset 0
 	err := q.Consistency(s.consistency.serialRead()).Scan(&r.format, &r.epoch, &r.claim, &r.owner, &r.seq, &r.applied,
-		&next, &r.position.LeaderEpoch, &topicID, &r.highTS, &r.gen,
+		&next, &leaderEpoch, &topicID, &r.highTS, &r.gen,
 		&r.saveClaim, &r.chunks, &r.bytes, &r.sum, &r.body, &r.lane, &r.savedAt)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return nil, nil
@@ -66,9 +67,9 @@ func (s *cqlStore) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, er
 	if err != nil {
 		return nil, fmt.Errorf("read ledger: %w", err)
 	}
-	r.position.TopicID, r.position.Offset = offsetstore.TopicID(topicID), -1
-	if next != nil {
-		r.position.Offset = *next
+	r.position.Offset = -1
+	if next != nil && leaderEpoch != nil && topicID != nil {
+		r.position = offsetstore.Position{Offset: *next, LeaderEpoch: *leaderEpoch, TopicID: offsetstore.TopicID(*topicID)}
 	}
 	return &r, nil
 }

@@ -76,7 +76,7 @@ func (e *engine) rollForward(ctx context.Context, lane laneKey) (*ledgerRow, err
 	if row == nil {
 		return nil, fmt.Errorf("%w: no position is stored", framework.ErrRefused)
 	}
-	if err := row.check(); err != nil {
+	if err := row.check(lane); err != nil {
 		return nil, err
 	}
 	if !row.pending() {
@@ -121,7 +121,7 @@ func (e *engine) committed(ctx context.Context, lane laneKey, row *ledgerRow) ([
 			return nil, err
 		}
 	}
-	return decodeBlob(ctx, chunks, row.sum, e.tables)
+	return decodeBlob(ctx, chunks, row.contentSum(), e.tables)
 }
 
 // blobFault decides what a missing or damaged blob means. If the row has changed,

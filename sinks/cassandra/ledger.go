@@ -12,8 +12,12 @@ import (
 )
 
 // ledgerFormat is the version of the ledger row and of the blob it points to. A
-// row of another version is never touched.
-const ledgerFormat = 1
+// row of a later version is never touched; one of an earlier version is read, and
+// becomes one of this version with the next save.
+const (
+	ledgerFormat = 2
+	oldestFormat = 1
+)
 
 // laneKey names one lane: the primary key of its ledger row.
 type laneKey struct {
@@ -73,21 +77,21 @@ func (r *ledgerRow) progress() framework.Progress {
 }
 
 // check refuses a row that no version of this code could have written.
-func (r *ledgerRow) check() error {
+func (r *ledgerRow) check(lane laneKey) error {
 	switch {
 	case r.format > ledgerFormat:
 		return fmt.Errorf("%w: ledger format %d was written by a newer version of the program, this one knows %d",
 			framework.ErrConfig, r.format, ledgerFormat)
-	case r.format != ledgerFormat:
+	case r.format < oldestFormat:
 		return fmt.Errorf("%w: ledger format %d", framework.ErrCorrupt, r.format)
 	case r.epoch < 1 || r.seq < 0 || r.applied < 0 || r.applied > r.seq:
 		return fmt.Errorf("%w: ledger says epoch %d, save %d, applied %d", framework.ErrCorrupt, r.epoch, r.seq, r.applied)
 	case r.position.Offset < 0:
-		return fmt.Errorf("%w: ledger says position %d (-1: null)", framework.ErrCorrupt, r.position.Offset)
+		return fmt.Errorf("%w: ledger says position %d (-1: next_offset, leader_epoch or topic_id is null)", framework.ErrCorrupt, r.position.Offset)
 	case r.claim == gocql.UUID{}:
 		return fmt.Errorf("%w: ledger says no claim", framework.ErrCorrupt)
 	}
-	return nil
+	return r.checkSeal(lane)
 }
 
 // column names of the ledger, besides its key.
@@ -130,11 +134,12 @@ type conditional struct {
 
 // createStatement makes a lane's ledger row, owned by claim.
 func createStatement(lane laneKey, claim gocql.UUID, owner string, start offsetstore.Position) conditional {
+	row := ledgerRow{position: start, gen: freshGen(claim)}
 	return conditional{lane: lane, create: true, set: []setting{
 		{colFormat, ledgerFormat}, {colEpoch, int64(1)}, {colClaim, claim}, {colOwner, owner},
 		{colSeq, int64(0)}, {colApplied, int64(0)},
 		{colNextOffset, start.Offset}, {colLeaderEpoch, start.LeaderEpoch}, {colTopicID, gocql.UUID(start.TopicID)},
-		{colHighTS, int64(0)}, {colGen, int64(0)},
+		{colHighTS, int64(0)}, {colGen, row.gen}, {colSum, row.sealed(lane, noContent)},
 	}}
 }
 
@@ -170,23 +175,27 @@ func releaseStatement(lane laneKey, claim, next gocql.UUID, seq int64) condition
 // token that nobody holds. It has a save's number, so that a save which is still on
 // its way cannot be taken for one that came after it.
 func resetStatement(lane laneKey, row *ledgerRow, token gocql.UUID, r framework.Reset) conditional {
-	gen := row.gen
+	next := ledgerRow{
+		seq: row.seq + 1, saveClaim: token, position: r.To, highTS: row.highTS, gen: row.gen, lane: row.lane,
+	}
 	if r.DropState {
-		gen++
+		next.gen++
 	}
 	return conditional{
 		lane: lane,
 		set: []setting{
-			{colEpoch, row.epoch + 1}, {colClaim, token}, {colOwner, ""},
-			{colSaveClaim, token}, {colSeq, row.seq + 1}, {colApplied, row.seq + 1},
+			{colFormat, ledgerFormat}, {colEpoch, row.epoch + 1}, {colClaim, token}, {colOwner, ""},
+			{colSaveClaim, token}, {colSeq, next.seq}, {colApplied, next.seq},
 			{colNextOffset, r.To.Offset}, {colLeaderEpoch, r.To.LeaderEpoch}, {colTopicID, gocql.UUID(r.To.TopicID)},
-			{colGen, gen}, {colChunks, 0}, {colBytes, 0},
+			{colGen, next.gen}, {colChunks, 0}, {colBytes, 0}, {colSum, next.sealed(lane, noContent)},
 		},
-		when: []setting{
-			{colClaim, row.claim}, {colSeq, row.seq}, {colApplied, row.seq},
-			{colNextOffset, row.position.Offset},
-		},
+		when: append([]setting{{colClaim, row.claim}, {colSeq, row.seq}, {colApplied, row.seq}}, positionIs(row.position)...),
 	}
+}
+
+// positionIs are the conditions under which nobody has moved the position by hand.
+func positionIs(p offsetstore.Position) []setting {
+	return []setting{{colNextOffset, p.Offset}, {colLeaderEpoch, p.LeaderEpoch}, {colTopicID, gocql.UUID(p.TopicID)}}
 }
 
 // notNull makes bytes that the driver sends as an empty value, not as null.

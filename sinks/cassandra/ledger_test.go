@@ -11,8 +11,8 @@ import (
 )
 
 func TestDamagedLedgerRowsAreNamedAsSuch(t *testing.T) {
-	good := ledgerRow{format: ledgerFormat, epoch: 1, claim: gocql.UUID{1}, seq: 2, applied: 1, position: offsetstore.At(5)}
-	if err := good.check(); err != nil {
+	good := ledgerRow{format: oldestFormat, epoch: 1, claim: gocql.UUID{1}, seq: 2, applied: 1, position: offsetstore.At(5)}
+	if err := good.check(unitLane); err != nil {
 		t.Fatalf("a good row: %v", err)
 	}
 	for name, damage := range map[string]func(*ledgerRow){
@@ -27,7 +27,7 @@ func TestDamagedLedgerRowsAreNamedAsSuch(t *testing.T) {
 	} {
 		r := good
 		damage(&r)
-		if err := r.check(); !errors.Is(err, framework.ErrCorrupt) {
+		if err := r.check(unitLane); !errors.Is(err, framework.ErrCorrupt) {
 			t.Errorf("%s: %v, want ErrCorrupt", name, err)
 		}
 	}

@@ -552,7 +552,7 @@ func TestDuelEndsAfterFiveTriesAndSaysSo(t *testing.T) {
 
 func TestRowOfANewerFormatIsNotTouched(t *testing.T) {
 	inUnit(t, func(t *testing.T, s *faultyStore, e *engine, _ *claim) {
-		s.db.ledger[unitLane].format = 2
+		s.db.ledger[unitLane].format = ledgerFormat + 1
 		before := len(s.sent("execute"))
 		if _, err := e.claimLane(t.Context(), unitLane, offsetstore.At(0)); !errors.Is(err, framework.ErrConfig) {
 			t.Errorf("Claim returned %v", err)

@@ -77,7 +77,7 @@ func (e *engine) decideReset(ctx context.Context, st conditional, old *ledgerRow
 		if err != nil {
 			return unlessRefused(refused, err)
 		}
-		if done, err := judgeReset(row, old, token, refused); done || err != nil {
+		if done, err := judgeReset(st.lane, row, old, token, refused); done || err != nil {
 			return err
 		}
 		if limit.left() <= 0 {
@@ -106,11 +106,11 @@ func unlessRefused(refused bool, err error) error {
 
 // judgeReset tells what row, read at SERIAL, says of a reset of old under token:
 // done, not yet (false and no error), or why it is neither.
-func judgeReset(row, old *ledgerRow, token gocql.UUID, refused bool) (done bool, err error) {
+func judgeReset(lane laneKey, row, old *ledgerRow, token gocql.UUID, refused bool) (done bool, err error) {
 	if row == nil {
 		return false, fmt.Errorf("%w: the ledger row has disappeared", framework.ErrCorrupt)
 	}
-	if err := row.check(); err != nil {
+	if err := row.check(lane); err != nil {
 		return false, err
 	}
 	switch {

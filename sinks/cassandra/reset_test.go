@@ -18,8 +18,10 @@ func unitReset(from, to int64, drop bool) framework.Reset {
 }
 
 // countBatch is unitBatch with a state entry.
-func countBatch(from, to int64) *framework.Batch[Write] {
-	b := unitBatch(from, to, 10)
+func countBatch(from, to int64) *framework.Batch[Write] { return countBatchOf(from, to, 10) }
+
+func countBatchOf(from, to int64, size int) *framework.Batch[Write] {
+	b := unitBatch(from, to, size)
 	b.State = []framework.StateEntry{{StateKey: countKey, Value: []byte("5")}}
 	return b
 }
@@ -149,7 +151,7 @@ func TestResetThatCannotBeDecidedIsUnknown(t *testing.T) {
 }
 
 func TestResetJudgesTheRowAfterAnAnswerThatDoesNotTell(t *testing.T) {
-	old := &ledgerRow{format: ledgerFormat, epoch: 3, claim: gocql.UUID{1}, seq: 7, applied: 7}
+	old := &ledgerRow{format: oldestFormat, epoch: 3, claim: gocql.UUID{1}, seq: 7, applied: 7}
 	ours := *old
 	ours.epoch, ours.claim, ours.saveClaim, ours.seq, ours.applied = 4, gocql.UUID{9}, gocql.UUID{9}, 8, 8
 	with := func(row ledgerRow, change func(r *ledgerRow)) *ledgerRow { change(&row); return &row }
@@ -170,7 +172,7 @@ func TestResetJudgesTheRowAfterAnAnswerThatDoesNotTell(t *testing.T) {
 		"a row nobody can have made": {with(*old, func(r *ledgerRow) { r.applied = 9 }), false, false, framework.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			done, err := judgeReset(test.row, old, gocql.UUID{9}, test.refused)
+			done, err := judgeReset(unitLane, test.row, old, gocql.UUID{9}, test.refused)
 			if done != test.done || !errors.Is(err, test.err) {
 				t.Errorf("it is done: %v, error %v", done, err)
 			}

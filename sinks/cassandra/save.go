@@ -21,7 +21,8 @@ type save struct {
 	base      int64   // timestamp of the first write, microseconds
 	blob      blob
 	mutations []mutation
-	staged    bool // the blob is in stage rows
+	staged    bool   // the blob is in stage rows
+	sum       []byte // the ledger's checksum
 	statement conditional
 }
 
@@ -173,32 +174,37 @@ func checkWrite(w *Write, limit int) error {
 // commitStatement is the statement that is the whole commit: with it the batch
 // and its position are durable as one, or not at all.
 func (c *claim) commitStatement(s *save) conditional {
-	st := conditional{
-		lane: c.lane,
-		set: []setting{
-			{colSeq, s.seq}, {colSaveClaim, c.token}, {colSavedAt, c.clock.now()},
-			{colNextOffset, s.to.Position.Offset}, {colLeaderEpoch, s.to.Position.LeaderEpoch},
-			{colTopicID, gocql.UUID(s.to.Position.TopicID)}, {colLane, notNull(s.to.Lane)},
-			{colBytes, s.blob.bytes}, {colSum, s.blob.sum},
-		},
-		// The number says that nothing was saved since, the offset that nobody
-		// moved the position by hand; each alone has been fooled.
-		when: []setting{{colClaim, c.token}, {colSeq, c.seq}, {colNextOffset, s.from.Position.Offset}},
+	row := ledgerRow{
+		seq: s.seq, applied: c.seq, saveClaim: c.token, position: s.to.Position, lane: s.to.Lane,
+		highTS: c.highTS, gen: c.gen, bytes: s.blob.bytes,
 	}
+	var more []setting
 	// Columns that a form of the save does not need are left out: null would
 	// cost a tombstone. What they still hold of an earlier save means nothing.
-	applied, chunks := c.seq, 0
 	switch {
 	case len(s.writes) == 0:
-		applied = s.seq // there is nothing to apply
+		row.applied = s.seq // there is nothing to apply
 	case s.staged:
-		chunks = len(s.blob.chunks)
-		st.set = append(st.set, setting{colHighTS, s.high()})
+		row.highTS, row.chunks = s.high(), len(s.blob.chunks)
+		more = []setting{{colHighTS, row.highTS}}
 	default:
-		st.set = append(st.set, setting{colHighTS, s.high()}, setting{colBody, s.blob.chunks[0]})
+		row.highTS = s.high()
+		more = []setting{{colHighTS, row.highTS}, {colBody, s.blob.chunks[0]}}
 	}
-	st.set = append(st.set, setting{colApplied, applied}, setting{colChunks, chunks})
-	return st
+	s.sum = row.sealed(c.lane, s.blob.sum)
+	return conditional{
+		lane: c.lane,
+		set: append([]setting{
+			{colSeq, row.seq}, {colApplied, row.applied}, {colFormat, ledgerFormat},
+			{colSaveClaim, row.saveClaim}, {colSavedAt, c.clock.now()},
+			{colNextOffset, row.position.Offset}, {colLeaderEpoch, row.position.LeaderEpoch},
+			{colTopicID, gocql.UUID(row.position.TopicID)}, {colLane, notNull(row.lane)},
+			{colChunks, row.chunks}, {colBytes, row.bytes}, {colSum, s.sum},
+		}, more...),
+		// The number says that nothing was saved since, the position that nobody
+		// moved it by hand; each alone has been fooled.
+		when: append([]setting{{colClaim, c.token}, {colSeq, c.seq}}, positionIs(c.position)...),
+	}
 }
 
 // commit sends the statement and finds out what became of it: it returns the lease

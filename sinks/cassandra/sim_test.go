@@ -26,7 +26,7 @@ import (
 // run while it waits. So a seed always gives the same history.
 
 var (
-	simSeeds = flag.Int("sim.seeds", 300, "how many histories to simulate")
+	simSeeds = flag.Int("sim.seeds", 250, "how many histories to simulate")
 	simSeed  = flag.Int("sim.seed", -1, "simulate only this history, and log it")
 )
 
@@ -260,6 +260,9 @@ func (w *simWorld) execute(st conditional) bool {
 		return false
 	}
 	after := w.db.readLedger(st.lane)
+	if err := after.check(st.lane); err != nil {
+		w.failf("I10: %v", err)
+	}
 	if before == nil {
 		return true
 	}
@@ -332,7 +335,7 @@ func (w *simWorld) content(row *ledgerRow) []mutation {
 			chunks = append(chunks, stage[n])
 		}
 	}
-	ms, err := decodeBlob(context.Background(), chunks, row.sum, w.tables)
+	ms, err := decodeBlob(context.Background(), chunks, row.contentSum(), w.tables)
 	if err != nil {
 		w.failf("I7: save %d cannot be read: %v", row.seq, err)
 	}

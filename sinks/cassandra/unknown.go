@@ -85,16 +85,18 @@ func (c *claim) judge(row *ledgerRow, s *save, refused bool) (ledgerState, *verd
 	}
 	// The sum is compared since the number alone is not proof: a row that was made
 	// again by hand can have any number.
-	ours := row.seq == s.seq && row.saveClaim == c.token && bytes.Equal(row.sum, s.blob.sum)
+	ours := row.seq == s.seq && row.saveClaim == c.token && bytes.Equal(row.sum, s.sum)
 	switch mine, before := row.claim == c.token, row.seq == c.seq; {
 	case mine && ours:
 		return saved, nil
-	case mine && before && row.position.Offset == s.from.Position.Offset:
+	case mine && before && row.position == c.position:
 		return notYet, nil
 	case mine:
-		return 0, c.corrupt(refused, fmt.Sprintf("expected save %d at offset %d, found save %d at offset %d",
-			c.seq, s.from.Position.Offset, row.seq, row.position.Offset))
-	case before: // no save came after the one before ours, and ours never can
+		return 0, c.corrupt(refused, fmt.Sprintf("expected save %d at %s, found save %d at %s",
+			c.seq, describePosition(c.position), row.seq, describePosition(row.position)))
+	// A generation of its own: the row was removed and made again, and its numbers
+	// say nothing of ours.
+	case before && row.gen == c.gen: // no save came after the one before ours, and ours never can
 		return 0, c.fenced(framework.NotSaved, row, s)
 	case ours:
 		return 0, c.fenced(framework.Saved, row, s)

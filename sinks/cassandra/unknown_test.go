@@ -14,13 +14,15 @@ import (
 // sent by claim 1 after save 5 at offset 40.
 func TestEveryRowOfTheUnknownTable(t *testing.T) {
 	mine, other := gocql.UUID{1}, gocql.UUID{2}
-	c := &claim{token: mine, seq: 5}
-	s := &save{seq: 6, blob: blob{sum: []byte("sum")}, from: framework.Progress{Position: offsetstore.At(40)}}
+	c := &claim{token: mine, seq: 5, position: offsetstore.At(40)}
+	s := &save{seq: 6, sum: []byte("sum"), from: framework.Progress{Position: offsetstore.At(40)}}
 	row := func(claim gocql.UUID, seq, offset int64, saveClaim gocql.UUID, sum string) *ledgerRow {
 		return &ledgerRow{claim: claim, seq: seq, position: offsetstore.At(offset), saveClaim: saveClaim, sum: []byte(sum)}
 	}
 	before := func(claim gocql.UUID) *ledgerRow { return row(claim, 5, 40, mine, "sum before") }
 	after := func(claim gocql.UUID) *ledgerRow { return row(claim, 6, 50, mine, "sum") }
+	remade := func(r *ledgerRow) *ledgerRow { r.gen = 9; return r }
+	epoch := func(r *ledgerRow) *ledgerRow { r.position.LeaderEpoch = 9; return r }
 
 	for _, test := range []struct {
 		name    string
@@ -40,6 +42,9 @@ func TestEveryRowOfTheUnknownTable(t *testing.T) {
 		{"ours, a later number", row(mine, 7, 50, mine, "sum"), false, 0, framework.ErrCorrupt, framework.Unknown},
 		{"no row", nil, false, 0, framework.ErrCorrupt, framework.Unknown},
 		{"fenced before the save", before(other), false, 0, framework.ErrFenced, framework.NotSaved},
+		{"fenced, and a row made anew has the number before ours", remade(before(other)), false, 0, framework.ErrFenced, framework.Unknown},
+		{"fenced, and a row made anew refused us", remade(before(other)), true, 0, framework.ErrFenced, framework.NotSaved},
+		{"ours, the leader epoch was changed", epoch(before(mine)), true, 0, framework.ErrCorrupt, framework.NotSaved},
 		{"fenced after the save", after(other), false, 0, framework.ErrFenced, framework.Saved},
 		{"fenced after the save, although a repetition was refused", after(other), true, 0, framework.ErrFenced, framework.Saved},
 		{"fenced, and the other has saved", row(other, 7, 60, other, "another"), false, 0, framework.ErrFenced, framework.Unknown},
