@@ -11,7 +11,7 @@ type batch[W any] struct {
 	Batch[W]
 	records  int
 	bytes    int
-	read     int // bytes of its records' keys and values
+	read     int // bytes of its records' payloads
 	limit    int // of bytes
 	room     int // of what it keeps in memory beside: read, and pairs of reductions
 	counters Counters

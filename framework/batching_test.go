@@ -185,6 +185,32 @@ func TestBatchClosesWhenItsValuesTakeTooMuchMemory(t *testing.T) {
 	})
 }
 
+// A batch keeps what its records brought along, headers included.
+func TestBatchClosesWhenItsRecordsTakeTooMuchMemory(t *testing.T) {
+	big := make([]byte, 4<<10)
+	for name, record := range map[string]framework.Record{
+		"key":     {Offset: -1, Value: []byte("a=1"), Key: big},
+		"headers": {Offset: -1, Value: []byte("a=1"), Headers: []framework.Header{{Key: "trace", Value: big}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBed(t, func(b *bed) {
+				b.cfg.BufferBytes = 128 << 10 // 32 KiB for one lane, twice that for what its batch keeps
+				events := b.saves()
+				for range 200 {
+					b.log.Append("in", 0, record)
+				}
+				b.mustRun(pipelineOf(t, sumOf))
+				for _, e := range *events {
+					if e.Records > 64/4+1 {
+						t.Errorf("a batch of %d records holds more than 64 KiB of them", e.Records)
+					}
+				}
+				b.wantTotals(map[string]int{"a": 200})
+			})
+		})
+	}
+}
+
 // A sink that stands still must not let memory grow, nor hold up others.
 func TestSlowSinkPausesItsPartitionAndOnlyThat(t *testing.T) {
 	onBed(t, func(b *bed) {

@@ -170,6 +170,25 @@ func TestHandlersErrorIsNotTakenForALoss(t *testing.T) {
 	})
 }
 
+// Once: a handler's error that wraps ErrOrder passed by its policy.
+func TestHandlersErrorIsNotTakenForDisorder(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.log.Produce("in", 0, "a=1", "a=2")
+		p := pipelineOf(t, func(in framework.Stream[wire]) framework.Stream[row] {
+			return framework.MapErr(in, func(_ framework.Context, w wire) (row, error) {
+				if w.v == "1" {
+					return row{}, fmt.Errorf("events of one user: %w", framework.ErrOrder)
+				}
+				return row{Table: "t", Key: w.v}, nil
+			})
+		}, framework.OnHandlerFailure(framework.FailurePolicy{Action: framework.ActionDeadLetter}))
+		b.mustRun(p)
+		if n := len(b.lane(in0).DeadLetters); n != 1 {
+			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}
+
 // Once: BatchDelay below a second is not kept by a batch that began with records that were filtered.
 func TestBatchDelayHoldsAfterFilteredRecords(t *testing.T) {
 	onBed(t, func(b *bed) {

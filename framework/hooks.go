@@ -14,7 +14,8 @@ type Hooks struct {
 	Claimed func(ClaimedEvent)
 	// Saved: a batch is durable and visible.
 	Saved func(SavedEvent)
-	// Failed: a record was given up (Skip or DeadLetter). The lane goes on.
+	// Failed: a record was given up (Skip or DeadLetter). The lane goes on. It is not
+	// saved yet: after a failed save the record is done again, and reported again.
 	Failed func(FailedEvent)
 	// Recovering: a lane could not save or claim, and will claim again.
 	Recovering func(RecoveringEvent)

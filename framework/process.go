@@ -40,8 +40,13 @@ func (l *lane[W]) inOrder(r *Record) (fresh bool, err error) {
 		t.counters.AlreadySaved++
 		return false, nil
 	}
-	return false, fmt.Errorf("%w: offset %d arrived after %d; the lane stops, since the lower one may never have been processed", ErrOrder, r.Offset, t.last)
+	return false, &orderError{fmt.Errorf("%w: offset %d arrived after %d; the lane stops, since the lower one may never have been processed", ErrOrder, r.Offset, t.last)}
 }
+
+// orderError is the lane's own ErrOrder: a handler's error may wrap that, too.
+type orderError struct{ error }
+
+func (e *orderError) Unwrap() error { return e.error }
 
 // attempt runs one record through the chain. If it fails, it leaves no trace.
 func (l *lane[W]) attempt(r *Record) error {
@@ -58,7 +63,7 @@ func (l *lane[W]) attempt(r *Record) error {
 		t.counters.Filtered++
 	}
 	if !l.positionOnly() {
-		t.cur.read += len(r.Key) + len(r.Value)
+		t.cur.read += r.payload()
 	}
 	l.pass(r)
 	return nil
@@ -111,7 +116,8 @@ var outputStage = &stage{kind: StageOutput, name: "output"}
 // failed applies the policy to a record that failed: try again, then stop, skip
 // or dead-letter. Nil means that the record is done, or that the lane is closing.
 func (l *lane[W]) failed(r *Record, err error) error {
-	if errors.Is(err, ErrOrder) {
+	var order *orderError
+	if errors.As(err, &order) {
 		return err
 	}
 	t := l.tenure

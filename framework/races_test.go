@@ -162,3 +162,42 @@ func TestCloseOfTheSinkUnderARunningLaneIsAnError(t *testing.T) {
 		b.wantPosition(in0, 1)
 	})
 }
+
+// What a lane holds is given back however its saves end: else the partition would
+// be paused for good sooner or later.
+func TestSavesGiveBackWhatTheyHeld(t *testing.T) {
+	onBed(t, func(b *bed) {
+		b.cfg.BufferBytes, b.cfg.BatchRecords = 16<<10, 5
+		saves := 0
+		b.opts.Hooks.BeforeSave = func(context.Context, string, offsetstore.TopicPartition, *framework.Batch[row]) error {
+			if saves++; saves > 50 {
+				return nil // a long tenure, in which any loss adds up
+			}
+			switch saves % 7 {
+			case 0:
+				return framework.ErrUnknown // spends the claim
+			case 3:
+				return &framework.SaveError{Outcome: framework.NotSaved, Err: framework.ErrTooLarge}
+			case 5:
+				return &framework.SaveError{Outcome: framework.NotSaved, Err: framework.ErrUnavailable}
+			}
+			return nil
+		}
+		const records = 10_000
+		for range records {
+			b.log.Produce("in", 0, "a=1")
+		}
+		stop := b.start(pipelineOf(t, copyAndSum, framework.OnOutputFailure(framework.FailurePolicy{Action: framework.ActionSkip})))
+		time.Sleep(time.Hour)
+		b.wantPosition(in0, records)
+		if b.source.Paused(in0) {
+			t.Error("the partition is paused although nothing is left to do")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		c := b.counters(in0)
+		b.wantTotals(map[string]int{"a": records - int(c.Skipped)})
+		b.wantOnce()
+	})
+}

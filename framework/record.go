@@ -28,8 +28,11 @@ type Header struct {
 const recordOverhead = 128
 
 // size returns the memory a queued record is counted with, in bytes.
-func (r *Record) size() int {
-	n := recordOverhead + len(r.Key) + len(r.Value)
+func (r *Record) size() int { return recordOverhead + r.payload() }
+
+// payload returns the bytes of a record's key, value and headers.
+func (r *Record) payload() int {
+	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {
 		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
 	}
