@@ -45,6 +45,8 @@ func TestSinkKeepsTheTreaty(t *testing.T) {
 			defer s.Close(ctx)
 			return s.DeadLetters(ctx, pipeline, tp)
 		},
+		// No Refused: what Cassandra would refuse after the commit is refused by Check,
+		// since then it would keep the partition from going on.
 		MaxBatch: 9 << 20,
 	})
 }

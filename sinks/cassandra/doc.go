@@ -114,6 +114,10 @@
 // Frozen collections are better than others: writing a whole set or map that is
 // not frozen costs a tombstone each time, and so does every Delete and Clear.
 //
+// Where the cluster checks permissions, a program that saves needs SELECT and MODIFY
+// on the keyspace, and SELECT on the table system_views.settings, which says what
+// can be saved. To list positions SELECT on the keyspace is enough.
+//
 // Indexes are known as they were when the sink was opened. Materialized views on a
 // table, and guardrails on the number of items of a collection, have limits that
 // are not known here: a row that one of them refuses keeps its partition from

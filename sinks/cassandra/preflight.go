@@ -23,9 +23,10 @@ const (
 // server is what preflight learned of the cluster.
 type server struct {
 	version     string
-	maxMutation int // bytes
-	maxWrite    int // bytes of a single write
-	maxChunk    int // bytes of a stage chunk
+	maxMutation int   // bytes
+	maxWrite    int   // bytes of a single write
+	maxChunk    int   // bytes of a stage chunk
+	unread      error // why its settings are not known: then nothing may be saved
 }
 
 // defaultMaxMutation is the server's own default, in bytes.
@@ -35,7 +36,8 @@ const defaultMaxMutation = 16 << 20
 const maxChunkBytes = 256 << 10
 
 // preflight checks what would otherwise go wrong later: the version, settings
-// that refuse what the protocol sends, and the clocks. Settings are those of the
+// that refuse what the protocol sends, and the clocks. A user who may not read the
+// settings can only read: see server.unread. Settings are those of the
 // node that answers; the nodes of a cluster should not differ in them.
 func preflight(ctx context.Context, s *gocql.Session, cfg *Config) (server, error) {
 	version, err := checkVersions(ctx, s)
@@ -43,14 +45,15 @@ func preflight(ctx context.Context, s *gocql.Session, cfg *Config) (server, erro
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w", cfg, err)
 	}
 	settings, err := readSettings(ctx, s)
-	if err != nil {
+	unread := err
+	if err != nil && !errors.Is(err, framework.ErrConfig) {
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w", cfg, err)
 	}
 	facts, err := settings.server(cfg)
 	if err != nil {
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w: %w", cfg, framework.ErrConfig, err)
 	}
-	facts.version = version
+	facts.version, facts.unread = version, unread
 	if err := checkClocks(ctx, s, cfg); err != nil {
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w", cfg, err)
 	}
@@ -113,10 +116,16 @@ func readSettings(ctx context.Context, s *gocql.Session) (settings, error) {
 	for iter.Scan(&name, &value) {
 		all[name] = value
 	}
-	if err := iter.Close(); err != nil {
+	err := iter.Close()
+	switch {
+	case err == nil:
+		return all, nil
+	case refused(err):
+		return nil, fmt.Errorf("%w: reading system_views.settings, which say what can be saved: %w; "+
+			"GRANT SELECT ON TABLE system_views.settings to the user", framework.ErrConfig, err)
+	default:
 		return nil, fmt.Errorf("%w: reading system_views.settings: %w", framework.ErrUnavailable, err)
 	}
-	return all, nil
 }
 
 // server derives the limits, and refuses settings under which the protocol

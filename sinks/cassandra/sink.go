@@ -25,6 +25,8 @@ type Sink struct {
 
 	checkMu  sync.Mutex
 	checked  bool      // the real tables were found to be as the program describes them
+	tried    bool      // they were found to take what saves write
+	unread   error     // why the server's settings are not known
 	verified time.Time // when they were last found to be still the same ones
 }
 
@@ -38,7 +40,8 @@ var (
 )
 
 // Open connects to the cluster, checks its version, settings and clock, and
-// compares the tables of cfg with the real ones. Where the sink's own tables do
+// compares the tables of cfg with the real ones. It only reads; before the first
+// [Sink.Topic] or [Sink.Claim] trial rows are written and removed. Where the sink's own tables do
 // not exist yet only [Sink.Migrate] works, and all else says so.
 //
 // While the cluster is not up it waits, for cfg.StartWait or until ctx ends. The
@@ -79,7 +82,7 @@ func openOnce(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error
 		return nil, err
 	}
 	s := &Sink{
-		cfg: cfg, session: session,
+		cfg: cfg, session: session, unread: facts.unread,
 		cql:     &cqlStore{session: session, keyspace: cfg.Keyspace, consistency: cfg.Consistency, timeout: cfg.Timeout, now: c.now},
 		catalog: newCatalog(session, &cfg),
 	}
@@ -131,11 +134,23 @@ func (s *Sink) check(ctx context.Context) error {
 	if err := s.catalog.check(ctx, targets...); err != nil {
 		return err
 	}
-	if err := canary(ctx, s.session, &s.cfg); err != nil {
-		return err
-	}
 	s.checked, s.verified = true, time.Now()
 	return nil
+}
+
+// try writes what a save would, until that has succeeded once.
+func (s *Sink) try(ctx context.Context) error {
+	s.checkMu.Lock()
+	defer s.checkMu.Unlock()
+	if s.tried {
+		return nil
+	}
+	if s.unread != nil {
+		return s.unread
+	}
+	err := canary(ctx, s.session, &s.cfg)
+	s.tried = err == nil
+	return err
 }
 
 // verifyInterval is how long a check of the tables is good for. All lanes share it.
@@ -176,6 +191,20 @@ func (s *Sink) ready(ctx context.Context) (context.Context, func(), error) {
 	return ctx, end, nil
 }
 
+// readyToSave is ready for a call of one who is going to save. An operator who
+// lists positions may have no permission to write.
+func (s *Sink) readyToSave(ctx context.Context) (context.Context, func(), error) {
+	ctx, end, err := s.ready(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.try(ctx); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return ctx, end, nil
+}
+
 // Guarantee implements [framework.Sink].
 func (s *Sink) Guarantee() framework.Guarantee {
 	return framework.Guarantee{
@@ -202,7 +231,7 @@ func (s *Sink) Check(w Write) (int, error) {
 // Claim implements [framework.Sink]. It may take as long as applying one batch,
 // if an earlier owner stopped between the commit and the end of that.
 func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, start offsetstore.Position) (framework.Claim[Write], error) {
-	ctx, end, err := s.ready(ctx)
+	ctx, end, err := s.readyToSave(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func validateName(what, name string) error {
 // matter. A process whose consistency differs from the stored scope is refused:
 // mixing two scopes would allow two owners.
 func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framework.TopicStart) (framework.TopicStart, error) {
-	ctx, end, err := s.ready(ctx)
+	ctx, end, err := s.readyToSave(ctx)
 	if err != nil {
 		return framework.TopicStart{}, err
 	}
