@@ -152,16 +152,13 @@ func (b *bed) startRunner(r *framework.Runner) (stop func() error) {
 	}
 }
 
-// move sets a stored position, as an operator does: every owner is fenced, and
-// nothing else changes.
-func (b *bed) move(tp offsetstore.TopicPartition, to offsetstore.Position) {
+// move resets a stored position, as an operator does.
+func (b *bed) move(tp offsetstore.TopicPartition, to offsetstore.Position) { b.reset(tp, to, false) }
+
+func (b *bed) reset(tp offsetstore.TopicPartition, to offsetstore.Position, dropState bool) {
 	b.t.Helper()
-	c, err := b.store.Open(memory.Options[row]{}).Claim(b.t.Context(), "test", tp, offsetstore.Position{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	from := c.Progress()
-	if err := c.Save(b.t.Context(), &framework.Batch[row]{From: from, To: framework.Progress{Position: to, Lane: from.Lane}}); err != nil {
+	r := framework.Reset{Pipeline: "test", TopicPartition: tp, From: b.lane(tp).Position, To: to, DropState: dropState}
+	if err := b.store.Open(memory.Options[row]{}).Reset(b.t.Context(), r); err != nil {
 		b.t.Fatal(err)
 	}
 }

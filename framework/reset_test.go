@@ -78,6 +78,28 @@ func TestPositionBelowTheLogSaysWhatCanBeSet(t *testing.T) {
 	})
 }
 
+// Records that are done again are added again, unless their totals are dropped with
+// the step that moves the position.
+func TestTotalsAfterAResetFollowWhatBecameOfTheState(t *testing.T) {
+	for drop, want := range map[bool]int{false: 6, true: 3} {
+		onBed(t, func(b *bed) {
+			p := pipelineOf(t, sumOf)
+			b.log.Produce("in", 0, "a=1", "a=1", "a=1")
+			stop := b.start(p) // a running lane keeps totals in memory
+			to := b.lane(in0).Position
+			to.Offset = 0
+			b.reset(in0, to, drop)
+			b.log.Produce("in", 0, "b=1")
+			b.settle()
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			b.wantPosition(in0, 4)
+			b.wantTotals(map[string]int{"a": want, "b": 1})
+		})
+	}
+}
+
 // Start rules hold for the first start. An exact offset that retention has removed
 // since must not keep a pipeline from going on.
 func TestExactStartThatRetentionRemovedDoesNotKeepARestart(t *testing.T) {
