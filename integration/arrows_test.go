@@ -27,12 +27,15 @@ var common = []string{
 var core = []string{"offsetstore", "framework"}
 
 var rooms = []room{
+	{path: "offsetstore/kafkastore", rooms: []string{"offsetstore"}, outside: []string{"github.com/twmb/franz-go"}},
 	{path: "offsetstore"},
 	{path: "framework/codec", rooms: core, outside: []string{"github.com/goccy/go-json"}},
 	{path: "framework/frameworktest", rooms: core},
 	{path: "framework/frameworkfx", rooms: core, outside: []string{"go.uber.org/fx"}},
 	{path: "framework", rooms: []string{"offsetstore"}, outside: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{path: "sources/kafka", rooms: core, outside: []string{"github.com/twmb/franz-go"}},
+	{path: "sources/sourcetest", rooms: core},
+	{path: "sources/watermill", rooms: core, outside: []string{"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill-kafka/v3", "github.com/IBM/sarama"}},
 	{path: "sinks/sinktest", rooms: core},
 	{path: "sinks/memory", rooms: core},
 	{path: "sinks/cassandra", rooms: core, outside: []string{"github.com/gocql/gocql", "gopkg.in/inf.v0", "github.com/klauspost/compress", "github.com/google/uuid"}},

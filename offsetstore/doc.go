@@ -1,8 +1,11 @@
 // Package offsetstore holds the vocabulary of progress: which partition
 // ([TopicPartition]), how far ([Position]), and where to begin when nothing is
-// known yet ([StartRule], [StartRules]). It also parses the two lists every
-// program takes from its operator, brokers and topics ([ParseBrokers],
-// [ParseTopics]).
+// known yet ([StartRule], [StartRules]). It also parses what every program takes
+// from its operator: brokers, topics and start rules ([ParseBrokers],
+// [ParseTopics], [ParseStartRules]).
+//
+// [Store] is for programs that keep their progress apart from their output;
+// package kafkastore is one on Kafka's committed offsets.
 //
 // Everything else in the module imports this package; it imports only the
 // standard library.

@@ -105,5 +105,9 @@ func (r StartRule) validate(where string) error {
 	if r.kind == StartTimestamp && r.time.IsZero() {
 		return fmt.Errorf("offsetstore: start rule of %s: the time is zero; give the time to begin at", where)
 	}
+	// Kafka takes -1 and -2 milliseconds for the ends of the log.
+	if r.kind == StartTimestamp && r.time.UnixMilli() < 0 {
+		return fmt.Errorf("offsetstore: start rule of %s: the time %s lies before 1970, where Kafka has no times; use Earliest or Latest for the ends of the log", where, r.time.Format(time.RFC3339Nano))
+	}
 	return nil
 }
