@@ -151,12 +151,12 @@ func TestPostgresCheckRefusesWhatTheServerWould(t *testing.T) {
 	}
 	for want, n := range map[string]narrow{
 		`column "k": batch refused by the sink: text "a\x00b" has a NUL at byte 1`: with(func(n *narrow) { n.Key = "a\x00b" }),
-		`key (k): batch refused by the sink: 3008 bytes`:                          with(func(n *narrow) { n.Key = strings.Repeat("k", 3000) }),
-		`column "small": batch refused by the sink: 32768 is not between`:         with(func(n *narrow) { n.Small++ }),
-		`column "int": batch refused by the sink: -2147483649 is not between`:     with(func(n *narrow) { n.Int-- }),
-		`column "short": batch refused by the sink: text "äöüß" has 4 characters`: with(func(n *narrow) { n.Short = "äöüß" }),
-		`column "any": batch refused by the sink: a value of int64 was given`:     with(func(n *narrow) { n.Any.v = int64(1) }),
-		`column "any": batch refused by the sink: the column is NOT NULL`:         with(func(n *narrow) { n.Any.v = nil }),
+		`key (k): batch refused by the sink: 3008 bytes`:                           with(func(n *narrow) { n.Key = strings.Repeat("k", 3000) }),
+		`column "small": batch refused by the sink: 32768 is not between`:          with(func(n *narrow) { n.Small++ }),
+		`column "int": batch refused by the sink: -2147483649 is not between`:      with(func(n *narrow) { n.Int-- }),
+		`column "short": batch refused by the sink: text "äöüß" has 4 characters`:  with(func(n *narrow) { n.Short = "äöüß" }),
+		`column "any": batch refused by the sink: a value of int64 was given`:      with(func(n *narrow) { n.Any.v = int64(1) }),
+		`column "any": batch refused by the sink: the column is NOT NULL`:          with(func(n *narrow) { n.Any.v = nil }),
 	} {
 		w := table.Upsert(n)
 		if _, err := s.Check(w); !errors.Is(err, framework.ErrRefused) || !strings.Contains(err.Error(), want) {
