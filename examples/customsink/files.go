@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/lockstep-stream/lockstep/framework"
 )
@@ -72,11 +73,12 @@ func logEnd(dir string) (int, error) {
 	if err != nil || len(files) == 0 {
 		return 0, err
 	}
-	last, err := strconv.Atoi(files[len(files)-1].Name())
-	if err != nil {
+	newest := files[len(files)-1].Name()
+	if strings.HasPrefix(newest, ".") {
 		return 0, nil // nothing but .new-…
 	}
-	return last + 1, nil
+	last, err := strconv.Atoi(newest)
+	return last + 1, err
 }
 
 // readLog calls visit for every entry from number n on. A file that is missing

@@ -106,17 +106,17 @@ func (l *layout) compareColumn(d dialect, f field, c columnInfo, exists bool, in
 }
 
 // check refuses what the table would refuse, as far as the write alone shows it.
-func (b *boundTable) check(w *Write) error {
+func (t *boundTable) check(w *Write) error {
 	if w.op == opDelete {
-		return b.checkDelete(w)
+		return t.checkDelete(w)
 	}
-	for i := range b.bound {
-		if err := b.checkValue(i, w.values[i]); err != nil {
+	for i := range t.bound {
+		if err := t.checkValue(i, w.values[i]); err != nil {
 			return err
 		}
 	}
-	for _, set := range b.unique {
-		if err := b.checkKey(set, w.values); err != nil {
+	for _, set := range t.unique {
+		if err := t.checkKey(set, w.values); err != nil {
 			return err
 		}
 	}
@@ -124,17 +124,17 @@ func (b *boundTable) check(w *Write) error {
 }
 
 // checkDelete has only the values of the key to look at.
-func (b *boundTable) checkDelete(w *Write) error {
-	for i, k := range b.keys {
-		if err := b.checkValue(k, w.values[i]); err != nil {
+func (t *boundTable) checkDelete(w *Write) error {
+	for i, k := range t.keys {
+		if err := t.checkValue(k, w.values[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *boundTable) checkValue(i int, v any) error {
-	c, why := &b.bound[i], error(nil)
+func (t *boundTable) checkValue(i int, v any) error {
+	c, why := &t.bound[i], error(nil)
 	switch {
 	case v == nil && c.notNull:
 		why = fmt.Errorf("the column is NOT NULL")
@@ -142,21 +142,21 @@ func (b *boundTable) checkValue(i int, v any) error {
 		why = c.limits(v)
 	}
 	if why != nil {
-		return fmt.Errorf("table %q, column %q: %w: %w", b.name, b.fields[i].column, framework.ErrRefused, why)
+		return fmt.Errorf("table %q, column %q: %w: %w", t.name, t.fields[i].column, framework.ErrRefused, why)
 	}
 	return nil
 }
 
-func (b *boundTable) checkKey(set []int, values []any) error {
-	if b.maxKey == 0 {
+func (t *boundTable) checkKey(set []int, values []any) error {
+	if t.maxKey == 0 {
 		return nil
 	}
 	size := 0
 	for _, i := range set {
 		size += valueSize(values[i])
 	}
-	if size > b.maxKey {
-		return fmt.Errorf("table %q, key (%s): %w: %d bytes, an index holds %d", b.name, strings.Join(b.columns(set), ", "), framework.ErrRefused, size, b.maxKey)
+	if size > t.maxKey {
+		return fmt.Errorf("table %q, key (%s): %w: %d bytes, an index holds %d", t.name, strings.Join(t.columns(set), ", "), framework.ErrRefused, size, t.maxKey)
 	}
 	return nil
 }
