@@ -32,8 +32,8 @@ torture: ## Kill nodes of a Cassandra of three under load; takes minutes and 4 G
 	$(GO) test $(RACE) -tags integration,torture -timeout 60m -run TestNodesAreKilledUnderLoad -v ./integration $(TESTFLAGS)
 
 .PHONY: bench
-bench: ## Measure, with real Kafka and Cassandra (BENCHFLAGS are passed on)
-	$(SERVERS) -kafka -cassandra -- $(GO) run ./integration/bench $(BENCHFLAGS)
+bench: ## Measure, with real Kafka, Cassandra and PostgreSQL (BENCHFLAGS are passed on)
+	$(SERVERS) -kafka -cassandra -postgres -- $(GO) run ./integration/bench $(BENCHFLAGS)
 
 .PHONY: lint
 lint: gofmt vet golangci ## Check format, run go vet and golangci-lint

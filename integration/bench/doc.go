@@ -7,6 +7,8 @@
 //	          (franz-go, the same decoder, a map; no guarantee)
 //	load      events into Cassandra: the pipeline against a bare loader (the
 //	          same rows in unlogged single-partition batches; no offsets)
+//	postgres  events into PostgreSQL: the pipeline against a bare loader (the
+//	          same rows by COPY, through several connections; no offsets)
 //	memory    the example's streaming app with millions of records waiting
 //	          and a sink that stands still
 //

@@ -26,10 +26,12 @@ type options struct {
 	waiting int // of memory
 
 	loaderRows, loaderInFlight int // of the bare loader
+	copyRows                   int // in one COPY of the bare loader
 
 	enforce   bool
 	brokers   []string
 	cassandra string
+	postgres  string
 	quiet     *slog.Logger
 }
 
@@ -48,7 +50,7 @@ type part struct {
 	run  func(context.Context, options, *report) error
 }
 
-var parts = []part{{"reduce", benchReduce}, {"load", benchLoad}, {"memory", benchMemory}}
+var parts = []part{{"reduce", benchReduce}, {"load", benchLoad}, {"postgres", benchPostgres}, {"memory", benchMemory}}
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
@@ -74,22 +76,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func parse(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	fs.StringVar(&o.only, "only", "", "the parts to run, separated by commas: reduce, load, memory (default all)")
+	fs.StringVar(&o.only, "only", "", "the parts to run, separated by commas: reduce, load, postgres, memory (default all)")
 	fs.IntVar(&o.rounds, "rounds", 3, "how often each side runs; the median counts")
 	fs.IntVar(&o.records, "records", 3_000_000, "records to reduce")
-	fs.IntVar(&o.rows, "rows", 300_000, "rows to load into Cassandra")
+	fs.IntVar(&o.rows, "rows", 300_000, "rows to load into a database")
 	fs.IntVar(&o.waiting, "waiting", 3_000_000, "records waiting in the memory part")
 	fs.IntVar(&o.loaderRows, "loader-rows", 200, "rows in a batch of the bare loader")
 	fs.IntVar(&o.loaderInFlight, "loader-in-flight", 32, "batches of the bare loader on their way at once; the default was found by trying")
+	fs.IntVar(&o.copyRows, "copy-rows", 5000, "rows in one COPY of the bare loader; the default was found by trying")
 	fs.BoolVar(&o.enforce, "enforce", true, "exit with 1 when a bound is missed")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if min(o.rounds, o.records, o.rows, o.waiting, o.loaderRows, o.loaderInFlight) < 1 {
+	if min(o.rounds, o.records, o.rows, o.waiting, o.loaderRows, o.loaderInFlight, o.copyRows) < 1 {
 		return o, errors.New("every number must be positive")
 	}
 	o.quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	o.cassandra = os.Getenv(servers.EnvCassandra)
+	o.cassandra, o.postgres = os.Getenv(servers.EnvCassandra), os.Getenv(servers.EnvPostgres)
 	var err error
 	o.brokers, err = offsetstore.ParseBrokers(servers.EnvKafka, os.Getenv(servers.EnvKafka))
 	if err != nil || o.cassandra == "" {
