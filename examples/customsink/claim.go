@@ -74,6 +74,14 @@ func (c *claim) add(b *framework.Batch[Write]) (linked bool, err error) {
 	return true, decode(data, c.apply)
 }
 
+func (c *claim) failed(outcome framework.Outcome, spent bool, err error) error {
+	return &framework.SaveError{Outcome: outcome, ClaimSpent: spent, Err: c.wrap("save", err)}
+}
+
+func (c *claim) wrap(what string, err error) error {
+	return fmt.Errorf("customsink: pipeline %q: %s of %s: %w", c.pipeline, what, c.tp, err)
+}
+
 // snippet:end
 
 // apply does to c what the next file of the log says.
@@ -115,11 +123,3 @@ func (c *claim) Load(ctx context.Context, keys []framework.StateKey) ([][]byte, 
 
 // Release has nothing to do: a claim holds no lock and no lease.
 func (c *claim) Release(context.Context) error { return nil }
-
-func (c *claim) failed(outcome framework.Outcome, spent bool, err error) error {
-	return &framework.SaveError{Outcome: outcome, ClaimSpent: spent, Err: c.wrap("save", err)}
-}
-
-func (c *claim) wrap(what string, err error) error {
-	return fmt.Errorf("customsink: pipeline %q: %s of %s: %w", c.pipeline, what, c.tp, err)
-}

@@ -5,15 +5,11 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockstep-stream/lockstep/examples/customsink"
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sinktest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // snippet:start conformance
 
