@@ -112,7 +112,7 @@ func TestKafkaMakesNoTopicByItself(t *testing.T) {
 
 // TestBrokenServerShowsItsLog starts a node on a port that is taken.
 func TestBrokenServerShowsItsLog(t *testing.T) {
-	p, err := newPackages(t.Context(), Options{FastStart: true}.withDefaults())
+	p, err := newPackages(t.Context(), Options{Kafka: true, FastStart: true}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
