@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -121,8 +123,8 @@ func connect(ctx context.Context, cfg *Config, settings func() *gocql.ClusterCon
 			return nil, fmt.Errorf("cassandra: %s: %w: %w%s", cfg, framework.ErrConfig, err, hint(err))
 		}
 		if time.Since(start)+pause > cfg.StartWait {
-			return nil, fmt.Errorf("cassandra: no node of %s answered within %s: %w: %w",
-				strings.Join(cfg.Hosts, ", "), max(cfg.StartWait, 0), framework.ErrUnavailable, err)
+			return nil, fmt.Errorf("cassandra: no node of %s answered within %s: %w: %w%s",
+				strings.Join(cfg.Hosts, ", "), max(cfg.StartWait, 0), framework.ErrUnavailable, err, cfg.hangUpHint(err))
 		}
 		if time.Since(logged) >= connectLogEvery {
 			logged = time.Now()
@@ -224,6 +226,15 @@ func hint(err error) string {
 	default:
 		return "; check TLS and its certificates"
 	}
+}
+
+// hangUpHint says what it may mean that a node accepts a connection and ends it.
+func (c *Config) hangUpHint(err error) string {
+	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	if !hungUp || c.TLS != nil {
+		return ""
+	}
+	return "; the port may want TLS: set Config.TLS, or tls=on in the DSN"
 }
 
 func checkKeyspace(ctx context.Context, s *gocql.Session, cfg *Config) error {

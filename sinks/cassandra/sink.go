@@ -55,11 +55,12 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	for began := c.now(); ; {
+	began, limit := c.now(), cfg.StartWait
+	for {
 		s, err := openOnce(ctx, cfg, c, tu)
 		// A node that is just coming up answers, and then does not.
-		left := cfg.StartWait - c.now().Sub(began)
-		if !errors.Is(err, framework.ErrUnavailable) || left <= 0 || ctx.Err() != nil {
+		cfg.StartWait = limit - c.now().Sub(began)
+		if !errors.Is(err, framework.ErrUnavailable) || cfg.StartWait <= 0 || ctx.Err() != nil {
 			return s, err
 		}
 		cfg.Logger.Info("cassandra: the cluster answered, and then did not; trying again", "error", err)

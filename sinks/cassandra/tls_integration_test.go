@@ -60,7 +60,7 @@ func TestTLSAndLoginSaveAndEachWrongSettingIsNamed(t *testing.T) {
 		"TLS where it is not": {dsn: dsn(login, servers.CassandraAuth(t), "&tls=on&ca="+ca), want: []string{"TLS"}},
 		// The node only hangs up, as one that is just starting may: it is waited for.
 		"plain where TLS is": {dsn: dsn(login, node, ""), edit: func(c *Config) { c.StartWait = time.Second },
-			is: framework.ErrUnavailable, want: []string{node}},
+			is: framework.ErrUnavailable, want: []string{node, "Config.TLS"}},
 		"certificate unproven": {dsn: dsn("nobody:wrong-secret@", node, "&tls=insecure"), want: []string{"Username and Password"}},
 	} {
 		t.Run(name, func(t *testing.T) { s.isRefused(t) })

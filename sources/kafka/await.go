@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -73,7 +74,10 @@ func (r *run) tryDescribe(ctx context.Context) (map[string]topicInfo, error) {
 }
 
 func advice(err error) string {
-	if errors.Is(err, io.EOF) {
+	// A listener that wants TLS answers plain text with an alert. What the client
+	// makes of that has no type.
+	alert := strings.Contains(strings.ToLower(err.Error()), "tls")
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || alert {
 		return "the brokers hang up: check kafka.Config.SASL and kafka.Config.TLS"
 	}
 	return "start the brokers, or correct kafka.Config.Brokers"

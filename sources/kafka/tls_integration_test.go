@@ -99,8 +99,8 @@ func TestRealKafkaTLSAndLogins(t *testing.T) {
 		"no login where one is wanted":   {func(c *kafkasource.Config) { c.Brokers = []string{login} }, "Config.SASL"},
 		"TLS where it is not spoken":     {func(c *kafkasource.Config) { c.Brokers, c.TLS = []string{plain}, trusted }, "Config.TLS"},
 		"TLS without the login it wants": {func(c *kafkasource.Config) { c.Brokers, c.TLS = []string{both}, trusted }, "Config.SASL"},
-		"plain where TLS is spoken":      {func(c *kafkasource.Config) { c.Brokers = []string{overTLS} }, "tls"},
-		"login in plain where TLS is":    {func(c *kafkasource.Config) { c.Brokers, c.SASL = []string{both}, user(kafkasource.Plain) }, "tls"},
+		"plain where TLS is spoken":      {func(c *kafkasource.Config) { c.Brokers = []string{overTLS} }, "Config.TLS"},
+		"login in plain where TLS is":    {func(c *kafkasource.Config) { c.Brokers, c.SASL = []string{both}, user(kafkasource.Plain) }, "Config.TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := b.realConfig(group, topic)
