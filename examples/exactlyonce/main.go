@@ -57,7 +57,7 @@ func (s *settings) flags() *flag.FlagSet {
 	f.IntVar(&s.crashes, "crashes", 3, "how often to kill the pipeline's process (0: never)")
 	f.IntVar(&s.events, "events", 100_000, "how many events to produce")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the events and of the moments of the crashes (0: any)")
-	f.StringVar(&s.sink, "sink", "", "where to save: cassandra://hosts/keyspace or sqlite://path (empty: a temporary SQLite file)")
+	f.StringVar(&s.sink, "sink", "", "where to save: cassandra://hosts/keyspace, postgres://host/database or sqlite://path (empty: a temporary SQLite file)")
 	f.StringVar(&s.topic, "topic", app.Topic, "topic of the events; it must be empty or missing")
 	f.DurationVar(&s.wait, "wait", time.Minute, "how long to wait for Kafka, and for Cassandra, to be up")
 	return f

@@ -34,7 +34,7 @@ type Reader interface {
 }
 
 // ParseDatabase chooses the database by the scheme of a data source name:
-// cassandra://hosts/keyspace or sqlite://path. setting names the flag in errors,
+// cassandra://hosts/keyspace, postgres://host/database or sqlite://path. setting names the flag in errors,
 // which match [framework.ErrConfig]. A server that is not up yet is waited for, at
 // most wait, unless the name itself says how long. It connects to nothing.
 func ParseDatabase(setting, dsn string, wait time.Duration, log *slog.Logger) (Database, error) {
@@ -43,13 +43,15 @@ func ParseDatabase(setting, dsn string, wait time.Duration, log *slog.Logger) (D
 	var err error
 	switch {
 	case !found:
-		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace or sqlite://path", framework.ErrConfig)
+		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace, postgres://host/database or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":
 		db, err = parseCassandra(dsn, wait, log)
+	case scheme == "postgres", scheme == "postgresql":
+		db, err = parsePostgres(dsn, wait, log)
 	case scheme == "sqlite":
 		db, err = parseSQLite(dsn)
 	default:
-		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra and sqlite", framework.ErrConfig, scheme)
+		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra, postgres and sqlite", framework.ErrConfig, scheme)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", setting, withoutLogin(dsn), err)

@@ -37,6 +37,7 @@ func TestStreamingRefusesWrongSettings(t *testing.T) {
 		{"-sink=", `--sink "": configuration: no scheme`},
 		{"-sink cassandra://h", `--sink "cassandra://h": cassandra: data source name: configuration: the keyspace`},
 		{"-sink cassandra://h/k?colour=red", `--sink "cassandra://h/k?colour=red"`},
+		{"-sink postgres://h", `--sink "postgres://h": sql: configuration: DSN names no database`},
 		{"-sink sqlite://x.db?colour=red", `--sink "sqlite://x.db?colour=red"`},
 		{"-sink sqlite://", `--sink "sqlite://"`},
 		{"-batch -1", "configuration: --batch -1: give"},
@@ -157,5 +158,20 @@ func TestAReportRepeatsNothing(t *testing.T) {
 	lanes[1].Position = offsetstore.At(2)
 	if got := news(said, lanes); len(got) != 1 || got[0].TopicPartition.Partition != 1 {
 		t.Errorf("one lane has moved, but the report has %v", got)
+	}
+}
+
+func TestTheWaitForPostgresIsThatOfTheFlagUnlessTheNameHasOne(t *testing.T) {
+	for dsn, want := range map[string]time.Duration{
+		"postgres://h/db":                 3 * time.Second,
+		"postgresql://h/db?start_wait=9s": 9 * time.Second,
+	} {
+		db, err := ParseDatabase("--sink", dsn, 3*time.Second, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := db.(*postgresDB).cfg.StartWait; got != want {
+			t.Errorf("%s waits %v, want %v", dsn, got, want)
+		}
 	}
 }

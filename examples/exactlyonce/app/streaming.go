@@ -38,7 +38,7 @@ func (s *streaming) flags() *flag.FlagSet {
 	f.StringVar(&s.group, "group", Name, "Kafka consumer group")
 	f.Int64Var(&s.hold, "hold", 0, "stand still after saving that many records (0: never); for who wants to kill the program there")
 	f.StringVar(&s.instance, "instance", "", "name of this process within the group, so that a restart keeps its partitions (empty: none)")
-	f.StringVar(&s.sink, "sink", "cassandra://127.0.0.1:9042/exactlyonce", "where to save: cassandra://hosts/keyspace or sqlite://path")
+	f.StringVar(&s.sink, "sink", "cassandra://127.0.0.1:9042/exactlyonce", "where to save: cassandra://hosts/keyspace, postgres://host/database or sqlite://path")
 	f.BoolVar(&s.stdin, "stdin", false, "stop when standard input ends")
 	f.BoolVar(&s.tell, "tell", false, "print the position of a partition to standard output when it is claimed and at each save, see ParsePosition")
 	f.StringVar(&s.topic, "topic", Topic, "topic of the events")
