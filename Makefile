@@ -4,7 +4,7 @@ GO         ?= go
 GOLANGCI   ?= $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 SERVERS    ?= $(GO) run ./integration/servers/cmd/withservers
 PACKAGES   ?= ./...
-TIMEOUT    ?= 10m
+TIMEOUT    ?= 20m
 TESTFLAGS  ?=
 # The race detector needs cgo, and cgo a C compiler.
 RACE       ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $(firstword $(shell $(GO) env CC)) >/dev/null && echo -race)
