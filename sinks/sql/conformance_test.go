@@ -23,10 +23,11 @@ var keyValues = sql.NewTable[keyValue]("key_values")
 const keyValuesSchema = `CREATE TABLE IF NOT EXISTS key_values (k TEXT NOT NULL PRIMARY KEY, v TEXT NOT NULL CHECK (v <> 'refused'))`
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conformance.db")
 	open := func(ctx context.Context) (framework.Sink[sql.Write], error) {
 		return sql.Open(ctx, sql.Config{
-			DSN:    "sqlite://" + path,
+			DSN:    "sqlite://" + path + "?synchronous=normal", // no rule is about power
 			Tables: []sql.AnyTable{keyValues},
 			Schema: []string{keyValuesSchema},
 		})
@@ -48,6 +49,7 @@ func TestConformance(t *testing.T) {
 		Refused:     func(key string) sql.Write { return keyValues.Insert(keyValue{key, "refused"}) },
 		Rows:        func(ctx context.Context, keys []string) (map[string]string, error) { return readRows(ctx, db, keys) },
 		DeadLetters: first.(*sql.Sink).DeadLetters,
+		BigBatch:    1000, // more than any one statement writes
 	})
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
-// deadLetterTable is written like a table of the user's, by upsert: a record that
+// deadLetterTable is written by upsert: a record that
 // fails again, after an operator has moved the position back, replaces its letter.
-var deadLetterTable = ownTable("lockstep_dead_letter", 2, "lane_id", "record_offset",
-	"stage", "error", "attempts", "failed_at", "record_time", "key", "value", "headers")
+var deadLetterTable = ownTable("lockstep_dead_letter", 2, "lane_id bigint", "record_offset bigint",
+	"stage text", "error text", "attempts bigint", "failed_at bigint", "record_time bigint", "key bytea", "value bytea", "headers text")
 
 const selectDeadLetters = `
 	SELECT d.record_offset, d.stage, d.error, d.attempts, d.failed_at, d.record_time, d.key, d.key IS NULL, d.value, d.value IS NULL, d.headers
@@ -36,7 +36,7 @@ func (c *claim) deadLetterWrites(letters []framework.DeadLetter) ([]*Write, erro
 		if err != nil {
 			return nil, err
 		}
-		writes[i] = &Write{table: deadLetterTable, op: opUpsert, values: []any{c.id, d.Offset, clean(d.Stage), clean(d.Error), d.Attempts,
+		writes[i] = &Write{table: deadLetterTable.layout, op: opUpsert, values: []any{c.id, d.Offset, clean(d.Stage), clean(d.Error), d.Attempts,
 			d.FailedAt.UnixMilli(), d.Timestamp.UnixMilli(), nonNil(d.Key), nonNil(d.Value), headers}}
 	}
 	return writes, nil

@@ -22,7 +22,7 @@ type dialect interface {
 	// schema is the script of the sink's own tables, stateTable one of these, and
 	// stateKey what the columns of a key hold: first the one it is found by.
 	schema() string
-	stateTable() *layout
+	stateTable() *boundTable
 	stateKey(key []byte) []any
 	// clean makes a text that a column holds of any other.
 	clean(text string) string

@@ -52,6 +52,7 @@ func move(from, to int64, writes ...Write) *framework.Batch[Write] {
 }
 
 func TestConnectionsAreDurableAsConfigured(t *testing.T) {
+	t.Parallel()
 	for parameters, want := range map[string]int{"": 2, "?synchronous=full": 2, "?synchronous=normal": 1} {
 		s, _ := newTestSink(t, parameters, `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 		var mode string
@@ -68,6 +69,7 @@ func TestConnectionsAreDurableAsConfigured(t *testing.T) {
 // A deferred constraint is one way for a COMMIT to fail after every statement
 // has succeeded.
 func TestCommitThatFailsIsReadBackAndLeavesTheClaimGood(t *testing.T) {
+	t.Parallel()
 	s, table := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY REFERENCES p (id) DEFERRABLE INITIALLY DEFERRED)`)
 	w := <-s.writers.idle
 	if err := w.connect(t.Context(), s.pools.write); err != nil {
@@ -91,6 +93,7 @@ func TestCommitThatFailsIsReadBackAndLeavesTheClaimGood(t *testing.T) {
 }
 
 func TestOutcomeOfALostCommitIsReadFromTheRow(t *testing.T) {
+	t.Parallel()
 	s, _ := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 	lost := &commitError{errors.New("lost")}
 	settle := func(c *claim) error { return c.settle(t.Context(), lost) }
@@ -123,6 +126,7 @@ func TestOutcomeOfALostCommitIsReadFromTheRow(t *testing.T) {
 }
 
 func TestStatementsWriteRowsInFewSizes(t *testing.T) {
+	t.Parallel()
 	s, table := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 	c := newTestClaim(t, s)
 	for n := range int64(70) {
@@ -152,6 +156,7 @@ func TestStatementsWriteRowsInFewSizes(t *testing.T) {
 }
 
 func TestRowsOfManyColumnsFitTheStatement(t *testing.T) {
+	t.Parallel()
 	for columns, want := range map[int]int{1: 16, 2047: 16, 2048: 8, 32766: 1} {
 		if got := rowsPerStatement(columns); got != want {
 			t.Errorf("%d columns: %d rows a statement, want %d", columns, got, want)
@@ -160,6 +165,7 @@ func TestRowsOfManyColumnsFitTheStatement(t *testing.T) {
 }
 
 func TestFullDatabaseIsNotSavedAndLeavesTheClaimGood(t *testing.T) {
+	t.Parallel()
 	s, table := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 	c := newTestClaim(t, s)
 	limit := func(pages int) {
@@ -188,6 +194,7 @@ func TestFullDatabaseIsNotSavedAndLeavesTheClaimGood(t *testing.T) {
 }
 
 func TestConnectionThatCannotRollBackIsReplaced(t *testing.T) {
+	t.Parallel()
 	s, table := newTestSink(t, "", `CREATE TABLE t (id INTEGER PRIMARY KEY)`)
 	c := newTestClaim(t, s)
 	ended := errors.New("the transaction has ended by itself")

@@ -66,38 +66,38 @@ func (s *Sink) compare(ctx context.Context, q querier) (map[*layout]*boundTable,
 	if err := s.compareFormat(ctx, q); err != nil {
 		return nil, err
 	}
-	layouts := []*layout{s.dialect.stateTable(), deadLetterTable}
-	for _, t := range s.config.Tables {
-		layouts = append(layouts, t.shape())
-	}
 	tables := map[*layout]*boundTable{}
-	for _, l := range layouts {
-		b, err := bindTable(ctx, s.dialect, q, l)
+	for _, t := range s.config.Tables {
+		b, err := bindTable(ctx, s.dialect, q, t.shape())
 		if err != nil {
 			return nil, err
 		}
-		tables[l] = b
+		tables[t.shape()] = b
 	}
 	return tables, nil
 }
 
 func (s *Sink) compareFormat(ctx context.Context, q querier) error {
-	info, err := s.dialect.describe(ctx, q, "lockstep_format")
-	if err != nil {
-		return err
-	}
-	if info == nil {
-		return &SchemaError{Table: "lockstep_format", Reason: "the sink's own tables do not exist; run Migrate, or `lockstep migrate --sink …`, first"}
-	}
 	var version int
-	err = q.QueryRowContext(ctx, "SELECT version FROM lockstep_format").Scan(&version)
+	err := q.QueryRowContext(ctx, "SELECT version FROM lockstep_format").Scan(&version)
 	switch {
 	case errors.Is(err, stdsql.ErrNoRows):
 		return &SchemaError{Table: "lockstep_format", Reason: "it is empty; run Migrate, or `lockstep migrate --sink …`"}
+	case s.dialect.reason(err) == reasonRefused:
+		return s.whyNoFormat(ctx, q, err)
 	case err != nil:
 		return err
 	case version != formatVersion:
 		return fmt.Errorf("%w: the sink's tables have format %d, this program knows %d; use the version of the program that made them", framework.ErrConfig, version, formatVersion)
 	}
 	return nil
+}
+
+// whyNoFormat tells the usual reason for which the format cannot be read.
+func (s *Sink) whyNoFormat(ctx context.Context, q querier, err error) error {
+	info, describeErr := s.dialect.describe(ctx, q, "lockstep_format")
+	if describeErr != nil || info != nil {
+		return err
+	}
+	return &SchemaError{Table: "lockstep_format", Reason: "the sink's own tables do not exist; run Migrate, or `lockstep migrate --sink …`, first"}
 }

@@ -26,7 +26,7 @@ type postgres struct {
 func (postgres) schema() string           { return postgresSchema }
 func (postgres) placeholder(n int) string { return fmt.Sprintf("$%d", n) }
 func (postgres) fold(name string) string  { return name }
-func (postgres) stateTable() *layout      { return postgresState }
+func (postgres) stateTable() *boundTable  { return postgresState }
 
 // begin does not rely on the default of the database or the role. The guard locks
 // the lane's row, and is asked again when it had to wait for another transaction:
@@ -42,8 +42,7 @@ func (p postgres) bounded(ctx context.Context) (context.Context, context.CancelF
 		fmt.Errorf("%w: the server has not answered a statement within %s", framework.ErrUnavailable, p.answer))
 }
 
-// postgresState is written like a table of the user's.
-var postgresState = ownTable("lockstep_state", 4, "lane_id", "operator", "win", "key_hash", "key", "value")
+var postgresState = ownTable("lockstep_state", 4, "lane_id bigint", "operator text", "win bigint", "key_hash bytea", "key bytea", "value bytea")
 
 func (postgres) stateKey(key []byte) []any {
 	hash := sha256.Sum256(key)

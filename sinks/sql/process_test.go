@@ -157,6 +157,7 @@ func saveWhenTold(ctx context.Context, s *sql.Sink) error {
 }
 
 func TestKilledProcessLeavesRowsAndPositionsInAgreement(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "")
 	var before [childLanes]int64
@@ -184,6 +185,7 @@ func TestKilledProcessLeavesRowsAndPositionsInAgreement(t *testing.T) {
 }
 
 func TestSavedBeforeTheKillIsThereAfterwards(t *testing.T) {
+	t.Parallel()
 	for _, synchronous := range []string{"full", "normal"} {
 		t.Run(synchronous, func(t *testing.T) {
 			path := newPath(t)
@@ -209,6 +211,7 @@ func TestSavedBeforeTheKillIsThereAfterwards(t *testing.T) {
 }
 
 func TestFormerOwnerInAnotherProcessIsFenced(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "")
 	former := startChild(t, "save when told", path)
@@ -241,6 +244,7 @@ func TestFormerOwnerInAnotherProcessIsFenced(t *testing.T) {
 }
 
 func TestManyProcessesStartOnOneNewDatabase(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	const processes = 4
 	children := make([]*child, processes)

@@ -64,15 +64,9 @@ func (c *claim) groups(b *framework.Batch[Write]) ([]*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := c.sink.boundOwn(c.sink.dialect.stateTable())
-	if err != nil {
-		return nil, err
-	}
-	dead, err := c.sink.boundOwn(deadLetterTable)
-	if err != nil {
-		return nil, err
-	}
-	return append(groups, &group{table: state, writes: c.stateWrites(b.State)}, &group{table: dead, writes: letters}), nil
+	return append(groups,
+		&group{table: c.sink.dialect.stateTable(), writes: c.stateWrites(b.State)},
+		&group{table: deadLetterTable, writes: letters}), nil
 }
 
 func (c *claim) guard(ctx context.Context, w *writer, b *framework.Batch[Write]) error {

@@ -43,6 +43,7 @@ func run(t *testing.T, c *stdsql.Conn, statement string) {
 }
 
 func TestDuplicateKeyIsRefusedNamingTheRow(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "")
 	c := claimLane(t, s, 0)
@@ -63,6 +64,7 @@ func TestDuplicateKeyIsRefusedNamingTheRow(t *testing.T) {
 }
 
 func TestMixedWritesOfManyTablesKeepTheOrderOfEachRow(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openSink(t, sql.Config{
 		DSN:    "sqlite://" + path,
@@ -97,6 +99,7 @@ func TestMixedWritesOfManyTablesKeepTheOrderOfEachRow(t *testing.T) {
 }
 
 func TestTableChangedUnderARunningLaneIsARefusal(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "")
 	c := claimLane(t, s, 0)
@@ -114,6 +117,7 @@ func TestTableChangedUnderARunningLaneIsARefusal(t *testing.T) {
 }
 
 func TestPositionChangedByHandIsDamage(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "")
 	other := openWriter(t, path)
@@ -135,6 +139,7 @@ func TestPositionChangedByHandIsDamage(t *testing.T) {
 }
 
 func TestDatabaseLockedByAnotherProgram(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	s := openEvents(t, path, "?busy_timeout=1ms")
 	c := claimLane(t, s, 0)
@@ -164,6 +169,7 @@ func TestDatabaseLockedByAnotherProgram(t *testing.T) {
 }
 
 func TestWaitForALockEndsWithTheContextOrTheSink(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]struct {
 		by    func(s *sql.Sink, cancel context.CancelFunc)
 		want  error
@@ -195,6 +201,7 @@ func TestWaitForALockEndsWithTheContextOrTheSink(t *testing.T) {
 }
 
 func TestNothingIsClaimedBeforeMigrate(t *testing.T) {
+	t.Parallel()
 	s, err := sql.Open(t.Context(), sql.Config{DSN: "sqlite://" + newPath(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +220,7 @@ func TestNothingIsClaimedBeforeMigrate(t *testing.T) {
 }
 
 func TestTablesOfAnotherFormatAreRefused(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	openEvents(t, path, "")
 	run(t, openWriter(t, path), `UPDATE lockstep_format SET version = 2`)

@@ -84,14 +84,6 @@ func (s *Sink) bound(l *layout) (*boundTable, error) {
 	return nil, nil
 }
 
-// boundOwn is bound for one of the sink's own tables.
-func (s *Sink) boundOwn(l *layout) (*boundTable, error) {
-	if tables := s.tables.Load(); tables != nil {
-		return (*tables)[l], nil
-	}
-	return nil, fmt.Errorf("table %q: %w: it was not looked at yet", l.name, framework.ErrConfig)
-}
-
 // enter begins a call: its context also ends when the sink is closed, with
 // ErrClosed as the cause. Close waits until leave was called.
 func (s *Sink) enter(ctx context.Context) (_ context.Context, leave func(), err error) {

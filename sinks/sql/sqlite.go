@@ -32,7 +32,7 @@ func (sqlite) fold(name string) string       { return strings.ToLower(name) }
 func (sqlite) clean(text string) string      { return text }
 func (sqlite) maxKeyBytes() int              { return 0 }
 func (sqlite) limits(string) func(any) error { return nil }
-func (sqlite) stateTable() *layout           { return sqliteState }
+func (sqlite) stateTable() *boundTable       { return sqliteState }
 func (sqlite) stateKey(key []byte) []any     { return []any{key} }
 
 // transient: SQLite waits for locks by itself.
@@ -48,7 +48,6 @@ func (sqlite) bounded(context.Context) (context.Context, context.CancelFunc) {
 	return context.Background(), func() {}
 }
 
-// sqliteState is written like a table of the user's.
 var sqliteState = ownTable("lockstep_state", 4, "lane_id", "operator", "win", "key", "value")
 
 // begin takes the write lock at once. A transaction that began by reading could
@@ -142,7 +141,7 @@ func useWriteAheadLog(ctx context.Context, db *stdsql.DB, limit time.Duration) e
 // regard to case, as SQLite does, and returned in lower case.
 func (sqlite) describe(ctx context.Context, q querier, table string) (*tableInfo, error) {
 	info := &tableInfo{columns: map[string]columnInfo{}}
-	err := q.QueryRowContext(ctx, `SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE`, table).Scan(&info.kind)
+	err := q.QueryRowContext(ctx, `SELECT type FROM pragma_table_list(?) WHERE schema = 'main'`, table).Scan(&info.kind)
 	if errors.Is(err, stdsql.ErrNoRows) {
 		return nil, nil
 	}

@@ -9,17 +9,20 @@ import (
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
-// ownTable describes one of the sink's own tables, whose first columns are its
-// key.
-func ownTable(name string, keys int, columns ...string) *layout {
-	l := &layout{name: name}
-	for i, column := range columns {
-		l.fields = append(l.fields, field{column: column, key: i < keys})
+// ownTable describes one of the sink's own tables, which is written like one of
+// the user's. Each column is given with its type in PostgreSQL, the first ones are
+// the key. It need not be compared with the database: the format tells what it is.
+func ownTable(name string, keys int, columns ...string) *boundTable {
+	t := &boundTable{layout: &layout{name: name}}
+	for i, c := range columns {
+		column, declared, _ := strings.Cut(c, " ")
+		t.fields = append(t.fields, field{column: column, key: i < keys})
+		t.bound = append(t.bound, boundColumn{columnInfo: columnInfo{declared: declared}})
 		if i < keys {
-			l.keys = append(l.keys, i)
+			t.keys = append(t.keys, i)
 		}
 	}
-	return l
+	return t
 }
 
 // stateWrites turns the entries of a batch into writes; a nil value removes its
@@ -32,9 +35,9 @@ func (c *claim) stateWrites(entries []framework.StateEntry) []*Write {
 		e := &entries[i]
 		lane, key := []any{c.id, e.Operator, e.Window}, d.stateKey(notNil(e.Key))
 		if e.Value == nil {
-			removed = append(removed, &Write{table: table, op: opDelete, values: append(lane, key[0])})
+			removed = append(removed, &Write{table: table.layout, op: opDelete, values: append(lane, key[0])})
 		} else {
-			stored = append(stored, &Write{table: table, op: opUpsert, values: append(append(lane, key...), e.Value)})
+			stored = append(stored, &Write{table: table.layout, op: opUpsert, values: append(append(lane, key...), e.Value)})
 		}
 	}
 	return append(stored, removed...)

@@ -20,6 +20,7 @@ type oneColumn[T any] struct {
 }
 
 func TestTablesThatDoNotFitAreRefusedBeforeAnythingIsSaved(t *testing.T) {
+	t.Parallel()
 	const id = "id INTEGER PRIMARY KEY"
 	for name, test := range map[string]struct {
 		schema string
@@ -66,6 +67,7 @@ func TestTablesThatDoNotFitAreRefusedBeforeAnythingIsSaved(t *testing.T) {
 }
 
 func TestTablesThatFitAreAccepted(t *testing.T) {
+	t.Parallel()
 	for name, schema := range map[string]string{
 		"strict":            `CREATE TABLE T (ID INT PRIMARY KEY, V INTEGER) STRICT`,
 		"a unique index":    `CREATE TABLE t (id INTEGER, v INTEGER, w TEXT DEFAULT 'x' NOT NULL); CREATE UNIQUE INDEX i ON t (id)`,
@@ -85,6 +87,7 @@ func TestTablesThatFitAreAccepted(t *testing.T) {
 }
 
 func TestStructsThatCannotBeRowsAreRefusedByOpen(t *testing.T) {
+	t.Parallel()
 	type tagged struct {
 		A int `db:"a,primary"`
 	}
@@ -154,6 +157,7 @@ type allTypes struct {
 }
 
 func TestValuesOfEveryTypeReadBackUnchanged(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	table := sql.NewTable[allTypes]("t")
 	s := openSink(t, sql.Config{DSN: "sqlite://" + path, Tables: []sql.AnyTable{table}, Schema: []string{`CREATE TABLE t (
@@ -183,6 +187,7 @@ func TestValuesOfEveryTypeReadBackUnchanged(t *testing.T) {
 }
 
 func TestCheckNamesTheTableAndColumnOfABadWrite(t *testing.T) {
+	t.Parallel()
 	type nullable struct {
 		Key   *string `db:"k,key"`
 		Must  *int    `db:"must"`
