@@ -2,9 +2,11 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -110,11 +112,24 @@ func (c *claim[W]) commit(b *framework.Batch[W]) {
 			l.state[asMapKey(e.StateKey)] = bytes.Clone(e.Value)
 		}
 	}
-	l.dead = append(l.dead, cloneDeadLetters(b.DeadLetters)...)
+	l.bury(cloneDeadLetters(b.DeadLetters))
 	l.progress = cloneProgress(b.To)
 	l.saves++
 	l.count += len(b.Writes)
 	l.savedAt = time.Now()
+}
+
+// bury keeps the letters in offset order. A record that fails again, after a reset,
+// replaces its letter.
+func (l *lane[W]) bury(letters []framework.DeadLetter) {
+	for _, d := range letters {
+		at, again := slices.BinarySearchFunc(l.dead, d.Offset, func(d framework.DeadLetter, offset int64) int { return cmp.Compare(d.Offset, offset) })
+		if again {
+			l.dead[at] = d
+		} else {
+			l.dead = slices.Insert(l.dead, at, d)
+		}
+	}
 }
 
 // notSaved is the error of a save that was stopped before the lock: nothing of

@@ -3,7 +3,9 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -202,5 +204,37 @@ func TestSnapshotsAndArgumentsShareNoMemoryWithTheStore(t *testing.T) {
 	if string(got.Lane) != "lane" || string(got.State[0].Value) != "1" ||
 		string(got.DeadLetters[0].Value) != "bad" || string(got.DeadLetters[0].Headers[0].Value) != "v" {
 		t.Errorf("changing what was given or returned changed the store: %+v", got)
+	}
+}
+
+func TestARecordThatFailsAgainReplacesItsDeadLetter(t *testing.T) {
+	store := memory.NewStore[memory.Row]()
+	s := store.Open(memory.Options[memory.Row]{})
+	tp := offsetstore.TopicPartition{Topic: "orders"}
+	save := func(from, to int64, letters ...framework.DeadLetter) {
+		t.Helper()
+		c, err := s.Claim(t.Context(), "p", tp, offsetstore.At(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Save(t.Context(), &framework.Batch[memory.Row]{
+			From: framework.Progress{Position: offsetstore.At(from)}, To: framework.Progress{Position: offsetstore.At(to)}, DeadLetters: letters,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(0, 10, framework.DeadLetter{Offset: 3, Error: "first"}, framework.DeadLetter{Offset: 7, Error: "first"})
+	err := s.Reset(t.Context(), framework.Reset{Pipeline: "p", TopicPartition: tp, From: offsetstore.At(10), To: offsetstore.At(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(0, 6, framework.DeadLetter{Offset: 3, Error: "again"}, framework.DeadLetter{Offset: 5, Error: "again"})
+	var got []string
+	for _, d := range store.DeadLetters("p", tp) {
+		got = append(got, fmt.Sprint(d.Offset, d.Error))
+	}
+	if want := []string{"3again", "5again", "7first"}; !slices.Equal(got, want) {
+		t.Errorf("the dead letters are %q, want %q", got, want)
 	}
 }

@@ -154,7 +154,8 @@ func (s *Store[W]) State(pipeline string, tp offsetstore.TopicPartition) []frame
 	return l.State
 }
 
-// DeadLetters returns the dead letters of tp, as they were saved.
+// DeadLetters returns the dead letters of tp in offset order, the latest of each
+// offset.
 func (s *Store[W]) DeadLetters(pipeline string, tp offsetstore.TopicPartition) []framework.DeadLetter {
 	l, _ := s.Lane(pipeline, tp)
 	return l.DeadLetters

@@ -330,6 +330,26 @@ func TestSuiteAsksNoMoreThanIsPromised(t *testing.T) {
 	}
 }
 
+// A sink without any power passes, and what it lacks is said.
+func TestASinkWithoutPowersIsToldApart(t *testing.T) {
+	h := newWorld().harness(func(s sink) sink { return struct{ sink }{s} })
+	for _, c := range casesFor(h) {
+		for _, f := range failures(t.Context(), h, c) {
+			t.Errorf("%s: %s", c.name, f)
+		}
+	}
+	bare, err := h.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if texts := strings.Join(powerless(bare), "\n"); strings.Count(texts, "\n") != 3 || !strings.Contains(texts, "no framework.Resetter: reset_*") {
+		t.Errorf("of a sink without powers it is said: %q", texts)
+	}
+	if texts := powerless[row](&brokenSink{sink: bare}); len(texts) > 0 {
+		t.Errorf("of a sink with all powers it is said: %q", texts)
+	}
+}
+
 // What is not tested is said, but only of rules that the sink is bound by.
 func TestWhatCannotBeTestedIsNamed(t *testing.T) {
 	h := newWorld().harness(func(s sink) sink { return s })

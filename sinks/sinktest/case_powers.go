@@ -2,11 +2,37 @@ package sinktest
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
+
+// powerless names the optional powers that a sink does not have, whose cases it
+// passes without being tested.
+func powerless[W any](s framework.Sink[W]) []string {
+	_, lists := s.(framework.PositionLister)
+	_, resets := s.(framework.Resetter)
+	_, migrates := s.(framework.Migrator)
+	_, tellsHealth := s.(framework.HealthChecker)
+	var texts []string
+	for _, p := range []struct {
+		has   bool
+		power string
+		cases string
+	}{
+		{lists, "PositionLister", "positions_*"},
+		{resets, "Resetter", "reset_*"},
+		{migrates, "Migrator", "migrate_again"},
+		{tellsHealth, "HealthChecker", "health"},
+	} {
+		if !p.has {
+			texts = append(texts, fmt.Sprintf("not tested, since the sink is no framework.%s: %s", p.power, p.cases))
+		}
+	}
+	return texts
+}
 
 // powerCases check the optional powers; a sink without one passes.
 func powerCases[W any]() []testCase[W] {

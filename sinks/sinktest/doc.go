@@ -14,7 +14,8 @@
 //
 // Every case checks one rule, and says the rule in words when it fails. Cases
 // that concern a promise the sink does not make are not run. Those that need a
-// field of the harness which is not given are named in the test's log (go test -v).
+// field of the harness which is not given are named in the test's log (go test -v),
+// and so are the optional powers that the sink does not have.
 //
 // The suite works on one store: every case uses pipelines, topics and row keys
 // of its own, with fresh random names, so the store may be shared and need not be

@@ -19,6 +19,16 @@ func Run[W any](t *testing.T, h Harness[W]) {
 	for _, text := range untested(h) {
 		t.Log(text)
 	}
+	s, err := h.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range powerless(s) {
+		t.Log(text)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 	for _, c := range casesFor(h) {
 		t.Run(c.name, func(t *testing.T) { runCase(t.Context(), t, h, c) })
 	}
