@@ -21,7 +21,8 @@
 // never to move by itself. Where it would, or where the log changes under a
 // running partition, that partition stops with a [framework.PositionError] while
 // the others go on. Only committed records are read, and gaps in the offsets
-// are normal.
+// are normal. One line of the log for each start states the position, the log's
+// start and end, the group's offset, the topic's ID and what follows.
 //
 // Saved positions are mirrored to the group's offsets, so that the usual lag
 // tools work. They are written with a delay, may be refused, and never decide

@@ -88,7 +88,7 @@ func (p *partition) diagnose(cause error, strikes, seeks int) error {
 	case undecodable(cause) && strikes > maxStrikes:
 		return fmt.Errorf("kafka source: %s: the record at offset %d cannot be read: %w", p.tp, next.Offset, cause)
 	}
-	_, err := retry(ctx, p.run, p.tp.String(), func() (topicInfo, error) { return p.check(ctx, next) })
+	_, err := retry(ctx, p.run, p.tp.String(), func() (standing, error) { return p.check(ctx, next) })
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -117,7 +117,7 @@ func (p *partition) resumeReading(ctx context.Context, seeks int) {
 	next := p.next
 	p.mu.Unlock()
 	if current {
-		_ = p.seek(ctx, next, &seeks) // it fails only when the partition is gone
+		_ = p.seekBack(ctx, next, seeks) // it fails only when the partition is gone
 	}
 }
 

@@ -33,6 +33,7 @@ type partition struct {
 
 	next      offsetstore.Position // the next record to deliver
 	from      int64                // the offset it was last started at
+	log       standing             // the log as it was then
 	seeks     int                  // positions set in this assignment
 	strikes   int                  // errors of reading since the last record or answer without one
 	readSince time.Time            // when reading was last begun
@@ -132,21 +133,6 @@ func (p *partition) setCommitted(offset int64) {
 	defer p.mu.Unlock()
 	p.inGroup = max(offset, noOffset)
 	p.logStart()
-}
-
-// logStart writes where the partition was started, once that and the group's
-// offset are known. The caller holds mu.
-func (p *partition) logStart() {
-	if !p.announce || p.inGroup == unknownOffset {
-		return
-	}
-	p.announce = false
-	log := p.run.log.With("topic", p.tp.Topic, "partition", p.tp.Partition, "position", p.from)
-	if p.inGroup != noOffset && p.inGroup != p.from {
-		log.Info("starting at the sink's position; the group's committed offset differs and is not used", "group_offset", p.inGroup)
-		return
-	}
-	log.Info("starting at the sink's position")
 }
 
 // scope returns a context that ends with ctx and with the partition.

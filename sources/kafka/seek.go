@@ -18,7 +18,8 @@ const seekGap = 50 * time.Millisecond
 type seek struct {
 	p    *partition
 	to   offsetstore.Position
-	own  *int // a seek of our own, which leaves the lane's pause as it is: only while that many were set
+	log  standing // as it was checked; of the lane's start only
+	own  *int     // a seek of our own, which leaves the lane's pause as it is: only while that many were set
 	done chan error
 }
 
@@ -106,7 +107,7 @@ func (p *partition) moved(s *seek) error {
 	p.next, p.readSince = s.to, time.Now()
 	p.started, p.suspended = true, false
 	if s.own == nil {
-		p.paused, p.from, p.announce = true, s.to.Offset, true
+		p.paused, p.from, p.log, p.announce = true, s.to.Offset, s.log, true
 		if !p.mirrored {
 			p.mirror = s.to
 		}
@@ -116,10 +117,17 @@ func (p *partition) moved(s *seek) error {
 	return nil
 }
 
-// seek has the polling goroutine set the position. own leaves the lane's pause
-// as it is.
-func (p *partition) seek(ctx context.Context, to offsetstore.Position, own *int) error {
-	s := &seek{p: p, to: to, own: own, done: make(chan error, 1)}
+// seek has the polling goroutine set the position where the lane starts.
+func (p *partition) seek(ctx context.Context, to offsetstore.Position, log standing) error {
+	return p.await(ctx, &seek{p: p, to: to, log: log, done: make(chan error, 1)})
+}
+
+// seekBack is a seek of our own: it leaves the lane's pause as it is.
+func (p *partition) seekBack(ctx context.Context, to offsetstore.Position, seeks int) error {
+	return p.await(ctx, &seek{p: p, to: to, own: &seeks, done: make(chan error, 1)})
+}
+
+func (p *partition) await(ctx context.Context, s *seek) error {
 	if err := p.run.request(s); err != nil {
 		return err
 	}

@@ -19,15 +19,16 @@ func (p *partition) Start(ctx context.Context, from offsetstore.Position) error 
 	ctx, done := p.scope(ctx)
 	defer done()
 	p.halt()
-	info, err := retry(ctx, p.run, p.tp.String(), func() (topicInfo, error) { return p.check(ctx, from) })
+	log, err := retry(ctx, p.run, p.tp.String(), func() (standing, error) { return p.check(ctx, from) })
 	if err != nil {
+		p.reportRefusal(err)
 		return p.ended(explain(err))
 	}
-	if err := p.clientReady(ctx, info.id); err != nil {
+	if err := p.clientReady(ctx, log.id); err != nil {
 		return p.ended(err)
 	}
-	from.TopicID = info.id
-	return p.ended(p.seek(ctx, from, nil))
+	from.TopicID = log.id
+	return p.ended(p.seek(ctx, from, log))
 }
 
 // halt stops delivery until the partition is started (again).
@@ -38,52 +39,54 @@ func (p *partition) halt() {
 	p.apply()
 }
 
+// standing is what is known of a partition's log at a start.
+type standing struct {
+	topicInfo
+
+	start, end int64 // first offset and high watermark
+}
+
 // check compares pos with the log once. The conditions are asked from the most
 // to the least telling: a topic made again explains offsets out of range, and
 // those explain an unknown epoch.
-func (p *partition) check(ctx context.Context, pos offsetstore.Position) (topicInfo, error) {
-	info, err := p.checkAgainst(ctx, pos, metadataAge)
+func (p *partition) check(ctx context.Context, pos offsetstore.Position) (standing, error) {
+	log, err := p.checkAgainst(ctx, pos, metadataAge)
 	var fault *framework.PositionError
 	if errors.As(err, &fault) && !errors.Is(err, framework.ErrTopicRecreated) {
 		// What was known of the topic may be of the one before.
 		return p.checkAgainst(ctx, pos, 0)
 	}
-	return info, err
+	return log, err
 }
 
-func (p *partition) checkAgainst(ctx context.Context, pos offsetstore.Position, maxAge time.Duration) (topicInfo, error) {
-	info, err := p.run.describeOne(ctx, maxAge, p.tp.Topic)
-	if err != nil {
-		return info, err
+func (p *partition) checkAgainst(ctx context.Context, pos offsetstore.Position, maxAge time.Duration) (log standing, err error) {
+	if log.topicInfo, err = p.run.describeOne(ctx, maxAge, p.tp.Topic); err != nil {
+		return log, err
 	}
-	if _, ok := info.epochs[p.tp.Partition]; !ok {
-		return info, fmt.Errorf("%w: %s", errNoPartition, p.tp)
+	if _, ok := log.epochs[p.tp.Partition]; !ok {
+		return log, fmt.Errorf("%w: %s", errNoPartition, p.tp)
 	}
-	fault := &framework.PositionError{TopicPartition: p.tp, Position: pos, TopicID: info.id}
-	if differ(pos.TopicID, info.id) {
-		fault.Err = framework.ErrTopicRecreated
-		return info, fault
+	if differ(pos.TopicID, log.id) {
+		return log, p.fault(pos, log, framework.ErrTopicRecreated)
 	}
-	if fault.LogStart, fault.LogEnd, err = p.bounds(ctx); err != nil {
-		return info, err
+	if log.start, log.end, err = p.bounds(ctx); err != nil {
+		return log, err
 	}
 	switch {
-	case pos.Offset < fault.LogStart:
-		fault.Err = framework.ErrBelowLogStart
-		return info, fault
-	case pos.Offset > fault.LogEnd:
-		fault.Err = framework.ErrAboveLogEnd
-		return info, fault
+	case pos.Offset < log.start:
+		return log, p.fault(pos, log, framework.ErrBelowLogStart)
+	case pos.Offset > log.end:
+		return log, p.fault(pos, log, framework.ErrAboveLogEnd)
 	}
-	replaced, err := p.replaced(ctx, pos, info)
-	if err != nil {
-		return info, err
+	replaced, err := p.replaced(ctx, pos, log.topicInfo)
+	if err == nil && replaced {
+		err = p.fault(pos, log, framework.ErrAboveLogEnd)
 	}
-	if replaced {
-		fault.Err = framework.ErrAboveLogEnd
-		return info, fault
-	}
-	return info, nil
+	return log, err
+}
+
+func (p *partition) fault(pos offsetstore.Position, log standing, condition error) error {
+	return &framework.PositionError{TopicPartition: p.tp, Position: pos, LogStart: log.start, LogEnd: log.end, TopicID: log.id, Err: condition}
 }
 
 // bounds returns the log's first offset and its end (the high watermark).

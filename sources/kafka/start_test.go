@@ -162,6 +162,36 @@ func TestStartRefusesPositionsThatTheLogDoesNotHold(t *testing.T) {
 	}
 }
 
+func TestAStartThatIsRefusedIsReportedWithWhatIsKnown(t *testing.T) {
+	topic := unique("report")
+	c, b := fake(t, topic, 1)
+	b.produce(topic, 0, 0, 10)
+	if err := c.DeleteRecords(topic, 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	var log syncBuffer
+	cfg := b.config(unique("group"), topic)
+	cfg.Logger = log.logger()
+	lanes := newRecorder(t)
+	run(t, cfg, lanes)
+	p := lanes.lane(topic, 0).p
+	if err := p.Start(t.Context(), offsetstore.At(2)); !errors.Is(err, framework.ErrBelowLogStart) {
+		t.Fatal(err)
+	}
+	if err := p.Start(t.Context(), offsetstore.At(10)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the report", func() bool { return strings.Contains(log.String(), "starting at") })
+	for _, want := range []string{
+		"cannot start at the sink's position", "position=2 log_start=5 log_end=10", "below the start of the log",
+		"position=10 log_start=5 log_end=10 group_offset=none", `next="waits at the end of the log for new records"`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
 // What is remembered of a topic for a moment must not blur the diagnosis.
 func TestATopicMadeAgainAMomentAgoIsNotTakenForATruncatedOne(t *testing.T) {
 	topic := unique("moment")
@@ -411,7 +441,12 @@ func TestTheGroupsOffsetNeverDecidesTheStart(t *testing.T) {
 	}
 
 	lines := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "starting at") })
-	if len(lines) != 1 || !strings.Contains(lines[0], "position=10") || !strings.Contains(lines[0], "group_offset=50") || !strings.Contains(lines[0], "level=INFO") {
-		t.Errorf("want one line that states both positions, got %q", lines)
+	if len(lines) != 1 {
+		t.Fatalf("want one line, got %q", lines)
+	}
+	for _, want := range []string{"level=INFO", "position=10", "group_offset=50", "log_start=0", "log_end=100", "topic_id=" + offsetstore.TopicID(c.TopicInfo(topic).TopicID).String(), `next="reads on"`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("%q does not say %q", lines[0], want)
+		}
 	}
 }
