@@ -34,6 +34,19 @@ func TestReadmeShowsTheCodeOfTheExamples(t *testing.T) {
 	}
 }
 
+// The program of one's own is to be read in one go.
+func TestTheProgramOfOnesOwnIsShort(t *testing.T) {
+	lines := 0
+	for line := range strings.Lines(snippet(read(t, "../examples/minimal/main.go"))) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			lines++
+		}
+	}
+	if lines > 25 {
+		t.Errorf("it has %d lines of code, and the README promises 25", lines)
+	}
+}
+
 func snippet(text string) string {
 	if _, after, ok := strings.Cut(text, "// snippet:start\n"); ok {
 		text, _, _ = strings.Cut(after, "// snippet:end")
@@ -47,7 +60,7 @@ var (
 )
 
 func TestLinksOfTheDocumentsPointAtFiles(t *testing.T) {
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "framework/DESIGN.md", "sinks/cassandra/PROTOCOL.md"} {
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "framework/DESIGN.md", "sinks/README.md", "sinks/cassandra/PROTOCOL.md"} {
 		prose := fenced.ReplaceAllString(read(t, "../"+doc), "")
 		for _, m := range linked.FindAllStringSubmatch(prose, -1) {
 			if strings.Contains(m[1], "://") {

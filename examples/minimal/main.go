@@ -48,8 +48,7 @@ const schema = `CREATE TABLE IF NOT EXISTS spent (customer TEXT, partition INTEG
 
 func run(ctx context.Context, brokers []string, dsn string) error {
 	table := sql.NewTable[Spent]("spent")
-	orders := framework.From(codec.JSON[Order]())
-	amounts := framework.Map(orders, func(o Order) Amount { return Amount{Key: o.Customer, Value: o.Cents} })
+	amounts := framework.Map(framework.From(codec.JSON[Order]()), func(o Order) Amount { return Amount{Key: o.Customer, Value: o.Cents} })
 	totals := framework.ReduceByKey("spent", amounts, func(a, b int64) int64 { return a + b })
 	rows := framework.MapErr(totals, func(c framework.Context, t Amount) (sql.Write, error) {
 		return table.Upsert(Spent{t.Key, c.Partition(), t.Value}), nil
