@@ -20,6 +20,19 @@ type nameServer struct {
 	address atomic.Value // string
 }
 
+// asked is the name server of the test that runs, if it has one. The resolver itself
+// is never replaced once tests run: sessions of earlier ones may still be asking it.
+var asked atomic.Pointer[nameServer]
+
+func init() {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if s := asked.Load(); s != nil {
+			network, address = "udp4", s.conn.LocalAddr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
 func newNameServer(t *testing.T) *nameServer {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -29,12 +42,9 @@ func newNameServer(t *testing.T) *nameServer {
 	s := &nameServer{conn: conn}
 	var ended sync.WaitGroup
 	ended.Go(s.serve)
-	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp4", conn.LocalAddr().String())
-	}}
+	asked.Store(s)
 	t.Cleanup(func() {
-		net.DefaultResolver = before
+		asked.Store(nil)
 		_ = conn.Close()
 		ended.Wait()
 	})
