@@ -152,6 +152,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{[]string{"positions", "--sink", "cassandra://u:secr@et@h:x/ks"}, `--sink "cassandra://…@h:x/ks": `},
 		{[]string{"positions", "--sink", "cassandra://h:9042"}, "keyspace"},
 		{[]string{"positions", "--sink", "sqlite://"}, `--sink "sqlite://": `},
+		{[]string{"positions", "--sink", "postgres://h"}, `--sink "postgres://h": `},
 		{[]string{"positions", "--sink", "u:secret@h"}, `--sink "…@h": `},
 		{[]string{"positions", "u:secret@h"}, `unexpected argument "…@h"`},
 		{[]string{"positions", "--sink", "sqlite://x.db", "--output", "xml"}, `--output "xml": give table or json`},

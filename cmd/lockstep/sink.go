@@ -30,7 +30,7 @@ type database struct {
 
 // sinkFlag adds --sink to cmd and returns where its value will be.
 func sinkFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace or sqlite://path (required)")
+	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace, postgres://host/database or sqlite://path (required)")
 }
 
 // noArguments refuses what is no flag, and knows a database that lacks its flag.
@@ -53,13 +53,15 @@ func parseSink(dsn string, log *slog.Logger) (database, error) {
 	case dsn == "":
 		return database{}, fmt.Errorf("%w: --sink is missing; give the database, such as --sink sqlite://app.db or --sink cassandra://10.0.0.1/app", framework.ErrConfig)
 	case !found:
-		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace or sqlite://path", framework.ErrConfig)
+		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace, postgres://host/database or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":
 		db, err = cassandraDatabase(dsn, log)
+	case scheme == "postgres", scheme == "postgresql":
+		db, err = sqlDatabase(dsn, dsn, log)
 	case scheme == "sqlite":
-		db, err = sqliteDatabase(dsn)
+		db, err = sqlDatabase(dsn, withoutCreation(dsn), log)
 	default:
-		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra and sqlite", framework.ErrConfig, scheme)
+		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra, postgres and sqlite", framework.ErrConfig, scheme)
 	}
 	if err != nil {
 		return database{}, fmt.Errorf("--sink %q: %w", withoutLogin(dsn), err)
@@ -92,11 +94,13 @@ func cassandraDatabase(dsn string, log *slog.Logger) (database, error) {
 	return database{open, migrate}, err
 }
 
-func sqliteDatabase(dsn string) (database, error) {
+// sqlDatabase is one of package sql's: look is the name by which it is only looked
+// at.
+func sqlDatabase(dsn, look string, log *slog.Logger) (database, error) {
 	_, err := sql.ParseDSN(dsn)
-	cfg := sql.Config{DSN: dsn}
+	cfg := sql.Config{DSN: dsn, Logger: log}
 	open := func(ctx context.Context) (store, error) {
-		sink, err := sql.Open(ctx, sql.Config{DSN: withoutCreation(dsn)})
+		sink, err := sql.Open(ctx, sql.Config{DSN: look, Logger: log})
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("the database file does not exist; check --sink: %w", err)
 		}
@@ -114,11 +118,11 @@ func sqliteDatabase(dsn string) (database, error) {
 	return database{open, migrate}, err
 }
 
-// withoutCreation returns a valid DSN of SQLite with mode=rw: looking at a
-// database must not make one.
+// withoutCreation returns a DSN of SQLite with mode=rw, if it was valid before:
+// looking at a database must not make one.
 func withoutCreation(dsn string) string {
 	path, query, _ := strings.Cut(dsn, "?")
-	parameters, _ := url.ParseQuery(query) // it was parsed before
+	parameters, _ := url.ParseQuery(query) // the DSN as it was given is checked apart
 	parameters.Set("mode", "rw")
 	return path + "?" + parameters.Encode()
 }

@@ -57,7 +57,7 @@ func (d *demo) openDatabase(ctx context.Context, db app.Database) (err error) {
 		d.reader, err = db.Read(ctx)
 	}
 	if errors.Is(err, framework.ErrUnavailable) {
-		err = fmt.Errorf("start the database with docker compose up, or correct --sink: %w", err)
+		err = fmt.Errorf("start the database with docker compose up (PostgreSQL: docker compose --profile postgres up), or correct --sink: %w", err)
 	}
 	return err
 }

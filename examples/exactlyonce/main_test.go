@@ -297,7 +297,7 @@ func TestADatabaseThatIsDownIsNamedAtOnce(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	for _, want := range []string{"waiting for the cluster", "answered within 1s", "start the database with docker compose up, or correct --sink"} {
+	for _, want := range []string{"waiting for the cluster", "answered within 1s", "start the database with docker compose up"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
