@@ -216,7 +216,7 @@ var brokenRules = map[string]struct {
 func simStoreOf(s store) simStore { return s.(simStore) }
 
 // brokenHistories is how many histories may pass before a broken rule is noticed.
-const brokenHistories = 300
+const brokenHistories = 4000
 
 // Each rule of the protocol is there for a reason: without it one of the invariants
 // is violated, and the simulation notices.
