@@ -79,7 +79,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.only, "only", "", "the parts to run, separated by commas: reduce, load, postgres, memory (default all)")
 	fs.IntVar(&o.rounds, "rounds", 3, "how often each side runs; the median counts")
 	fs.IntVar(&o.records, "records", 3_000_000, "records to reduce")
-	fs.IntVar(&o.rows, "rows", 300_000, "rows to load into a database")
+	fs.IntVar(&o.rows, "rows", 600_000, "rows to load into a database, enough that joining the group is a small part")
 	fs.IntVar(&o.waiting, "waiting", 3_000_000, "records waiting in the memory part")
 	fs.IntVar(&o.loaderRows, "loader-rows", 200, "rows in a batch of the bare loader")
 	fs.IntVar(&o.loaderInFlight, "loader-in-flight", 32, "batches of the bare loader on their way at once; the default was found by trying")

@@ -15,6 +15,7 @@ type boundTable struct {
 	bound  []boundColumn // by field
 	unique [][]int       // the fields of each key that the table has
 	maxKey int           // the most bytes of a key, 0: any number
+	copies bool          // takes the rows of a COPY as those of an INSERT
 }
 
 // boundColumn is what a write to the column must keep to.
@@ -32,7 +33,7 @@ func bindTable(ctx context.Context, d dialect, q querier, l *layout) (*boundTabl
 	if err := l.compareTable(d, info); err != nil {
 		return nil, err
 	}
-	b := &boundTable{layout: l, bound: make([]boundColumn, len(l.fields)), maxKey: d.maxKeyBytes()}
+	b := &boundTable{layout: l, bound: make([]boundColumn, len(l.fields)), maxKey: d.maxKeyBytes(), copies: info.copies}
 	for i, f := range l.fields {
 		column, ok := info.columns[d.fold(f.column)]
 		if err := l.compareColumn(d, f, column, ok, info); err != nil {

@@ -95,6 +95,7 @@ type tableInfo struct {
 	columns map[string]columnInfo
 	order   []string   // column names as declared
 	unique  [][]string // the sets of columns that are unique, the primary key among them
+	copies  bool       // takes the rows of a COPY as those of an INSERT
 }
 
 type columnInfo struct {

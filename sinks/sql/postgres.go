@@ -16,7 +16,7 @@ var postgresSchema string
 
 // postgres is the dialect of PostgreSQL, through pgx behind database/sql: the
 // transactions of this package then are the same for every database, and what
-// pgx alone does, arrays as parameters, database/sql passes through.
+// pgx alone does, arrays as parameters and COPY, database/sql lets through.
 type postgres struct {
 	// answer bounds the wait for one answer, on the client's side: the server's own
 	// bounds do not help where the network has swallowed it.

@@ -17,7 +17,7 @@ const (
 )
 
 // write sends the rows column by column, as arrays: one statement, prepared once,
-// writes any number of rows, in one round trip.
+// writes any number of rows, in one round trip. Many new rows go by COPY.
 func (postgres) write(ctx context.Context, w *writer, t *boundTable, run []*Write) error {
 	op := run[0].op
 	if op != opInsert {
@@ -26,12 +26,20 @@ func (postgres) write(ctx context.Context, w *writer, t *boundTable, run []*Writ
 	s := statement{query: t.arraysSQL(op)}
 	for len(run) > 0 {
 		n := chunk(run)
-		if _, err := w.run(ctx, s, t.arrays(run[:n])); err != nil {
+		if err := w.writeRows(ctx, t, s, run[:n]); err != nil {
 			return postgresRowError(t, err)
 		}
 		run = run[n:]
 	}
 	return nil
+}
+
+func (w *writer) writeRows(ctx context.Context, t *boundTable, s statement, run []*Write) error {
+	if t.copyable(run[0].op, len(run)) {
+		return w.copyRows(ctx, t, run)
+	}
+	_, err := w.run(ctx, s, t.arrays(run))
+	return err
 }
 
 // latest keeps the last write of each row: one statement cannot change a row

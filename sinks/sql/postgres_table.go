@@ -13,8 +13,9 @@ func (postgres) describe(ctx context.Context, q querier, table string) (*tableIn
 	var id int64
 	err := q.QueryRowContext(ctx, `
 		SELECT oid::bigint, CASE relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'table' WHEN 'v' THEN 'view'
-			WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'relation of kind ' || relkind::text END
-		FROM pg_class WHERE oid = to_regclass($1)`, quoteTable(table)).Scan(&id, &info.kind)
+			WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'relation of kind ' || relkind::text END,
+			NOT relrowsecurity AND NOT relhasrules
+		FROM pg_class WHERE oid = to_regclass($1)`, quoteTable(table)).Scan(&id, &info.kind, &info.copies)
 	if errors.Is(err, stdsql.ErrNoRows) {
 		return nil, nil
 	}
