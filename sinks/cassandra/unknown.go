@@ -24,10 +24,12 @@ type verdict struct {
 func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, *verdict) {
 	// refused: our only attempt was answered, with "not applied".
 	refused, last := unanswered == nil, unanswered
-	if !refused {
+	if refused {
+		c.log.Info("cassandra: a save was not applied, reading the ledger for the reason", "lane", c.lane.String(), "save", s.seq)
+	} else {
 		c.counters.unknownOutcomes.Add(1)
+		c.log.Info("cassandra: outcome of a save unknown, reading the ledger", "lane", c.lane.String(), "save", s.seq, "error", unanswered)
 	}
-	c.log.Info("cassandra: outcome of a save unknown, reading the ledger", "lane", c.lane.String(), "save", s.seq, "error", unanswered)
 	delays := c.clock.backoff(c.tuning.retryFirst, c.tuning.retryMost)
 	for limit := c.unknownLimit(); limit.left() > 0; {
 		sent := c.clock.now()
