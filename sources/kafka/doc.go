@@ -25,8 +25,8 @@
 // start and end, the group's offset, the topic's ID and what follows.
 //
 // Saved positions are mirrored to the group's offsets, so that the usual lag
-// tools work. They are written with a delay, may be refused, and never decide
-// where reading starts.
+// tools work; so is the position of a start if the group holds another. They are
+// written with a delay, may be refused, and never decide where reading starts.
 //
 // # Errors
 //

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -162,9 +163,7 @@ func TestADeadPartitionDoesNothing(t *testing.T) {
 	dead.p.Mirror(offsetstore.At(3))
 	second.begin(alive, offsetstore.At(5))
 	second.waitNext(alive, 10)
-	if _, ok := b.groupOffset(group, topic, 0); ok {
-		t.Error("a dead partition mirrored a position")
-	}
+	b.waitMirror(group, topic, 0, 5) // where the living one was started, not 3
 }
 
 // Revoked may block for long. The client's own way of blocking a rebalance
@@ -384,6 +383,30 @@ func TestAPartitionTheClientDoesNotKnowYetStartsWhereItShould(t *testing.T) {
 	sink.requireComplete(t, topic, 6, 10)
 }
 
+// Lag tools see where a partition was started before anything of it is saved.
+func TestAStartIsMirroredIfTheGroupHoldsSomethingElse(t *testing.T) {
+	topic, group := unique("begin"), unique("group")
+	c, b := fake(t, topic, 2)
+	b.produce(topic, 0, 0, 10)
+	b.produce(topic, 1, 0, 10)
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: 3, LeaderEpoch: 0})
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 1, At: 10, LeaderEpoch: 0})
+	if err := b.adm.CommitAllOffsets(t.Context(), group, offsets); err != nil {
+		t.Fatal(err)
+	}
+	right := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: topic, Partitions: []int32{1}, Count: -1, Observe: true})
+	lanes := newRecorder(t)
+	lanes.start = from(10)
+	r := run(t, b.config(group, topic), lanes)
+	lanes.waitStarted(lanes.lane(topic, 1))
+	b.waitMirror(group, topic, 0, 10)
+	r.end()
+	if n := right.Hits(); n != 0 {
+		t.Errorf("%d commits of what the group held already", n)
+	}
+}
+
 func TestMirrorIsVisibleToLagTools(t *testing.T) {
 	topic, group := unique("mirror"), unique("group")
 	c, b := fake(t, topic, 2)
@@ -398,7 +421,7 @@ func TestMirrorIsVisibleToLagTools(t *testing.T) {
 	for i := range int64(100) {
 		l.p.Mirror(offsetstore.Position{Offset: i + 1, LeaderEpoch: 0})
 	}
-	eventually(t, "the commit", func() bool { at, ok := b.groupOffset(group, topic, 0); return ok && at == 100 })
+	b.waitMirror(group, topic, 0, 100)
 	if n := commits.Hits(); n > 50 {
 		t.Errorf("100 positions took %d commits; they should be gathered", n)
 	}
@@ -426,8 +449,7 @@ func TestTheLastMirroredPositionIsCommittedBeforeLeaving(t *testing.T) {
 	r := run(t, cfg, lanes)
 	l := lanes.lane(topic, 0)
 	lanes.waitNext(l, 10)
-	l.p.Mirror(offsetstore.At(3))
-	eventually(t, "the first commit", func() bool { at, ok := b.groupOffset(group, topic, 0); return ok && at == 3 })
+	b.waitMirror(group, topic, 0, 0) // where it was started; the next commit is an hour away
 	l.p.Mirror(offsetstore.At(5))
 	r.end()
 	if at, _ := b.groupOffset(group, topic, 0); at != 7 {
@@ -444,9 +466,13 @@ func TestARefusedMirrorIsSentAgain(t *testing.T) {
 	run(t, b.config(group, topic), lanes)
 	l := lanes.lane(topic, 0)
 	lanes.waitNext(l, 10)
-	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: kerr.OffsetMetadataTooLarge, Count: 2})
+	b.waitMirror(group, topic, 0, 0)
+	refusals := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: kerr.OffsetMetadataTooLarge, Count: 2})
 	l.p.Mirror(offsetstore.At(4))
-	eventually(t, "the commit", func() bool { at, ok := b.groupOffset(group, topic, 0); return ok && at == 4 })
+	b.waitMirror(group, topic, 0, 4)
+	if n := refusals.Hits(); n != 2 {
+		t.Errorf("%d commits were refused, want 2", n)
+	}
 }
 
 func TestConfirmAsksTheGroup(t *testing.T) {
@@ -460,11 +486,13 @@ func TestConfirmAsksTheGroup(t *testing.T) {
 		t.Errorf("before the start: %v", err)
 	}
 	lanes.begin(l, offsetstore.At(2))
+	b.waitMirror(group, topic, 0, 2)
+	proofs := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Count: -1, Observe: true})
 	if err := l.p.Confirm(t.Context()); err != nil {
 		t.Errorf("after the start: %v", err)
 	}
-	if at, _ := b.groupOffset(group, topic, 0); at != 2 {
-		t.Errorf("the proof committed %d, want the position of the start, 2", at)
+	if at, _ := b.groupOffset(group, topic, 0); at != 2 || proofs.Hits() != 1 {
+		t.Errorf("%d proofs committed %d, want one of the position of the start, 2", proofs.Hits(), at)
 	}
 	for _, code := range []*kerr.Error{kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.FencedInstanceID} {
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: code, Count: 2})
@@ -532,7 +560,7 @@ func TestConfirmThatCannotAskSaysSo(t *testing.T) {
 	lanes.start = from(0)
 	run(t, b.config(group, topic), lanes)
 	l := lanes.lane(topic, 0)
-	lanes.waitStarted(l)
+	b.waitMirror(group, topic, 0, 0) // else it would meet the fault
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: group, Err: kerr.OffsetMetadataTooLarge})
 	if err := l.p.Confirm(t.Context()); err == nil || errors.Is(err, framework.ErrNotOwner) {
 		t.Errorf("got %v; it is neither confirmed nor refuted", err)

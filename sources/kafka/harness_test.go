@@ -92,6 +92,15 @@ func (b *broker) groupOffset(group, topic string, partition int32) (int64, bool)
 	return o.At, ok && o.At >= 0
 }
 
+// waitMirror waits until the group has committed offset.
+func (b *broker) waitMirror(group, topic string, partition int32, offset int64) {
+	b.t.Helper()
+	eventually(b.t, fmt.Sprintf("a commit of %d", offset), func() bool {
+		at, ok := b.groupOffset(group, topic, partition)
+		return ok && at == offset
+	})
+}
+
 // eventually waits for something the recorder is not told.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()

@@ -41,7 +41,7 @@ type partition struct {
 	mirrored  bool
 	unsent    bool  // mirror is not committed to the group yet
 	inGroup   int64 // what the group had committed at the assignment, noOffset if nothing
-	announce  bool  // the start is not logged yet
+	announce  bool  // the start is not compared with inGroup yet
 }
 
 var _ framework.Partition = (*partition)(nil)
@@ -132,7 +132,7 @@ func (p *partition) setCommitted(offset int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.inGroup = max(offset, noOffset)
-	p.logStart()
+	p.compareStart()
 }
 
 // scope returns a context that ends with ctx and with the partition.

@@ -10,13 +10,24 @@ import (
 // The report of a start: one line a partition that says what the sink holds, what
 // the log holds, what the group has committed, and what follows from it.
 
-// logStart writes where the partition was started, once that and the group's
-// offset are known. The caller holds mu.
-func (p *partition) logStart() {
+// compareStart looks at a start once both its position and the group's offset are
+// known: it is logged, and a group that holds something else is set right. Without
+// records there would be no save to do that, and a partition that is done would look
+// as if it were not. The caller holds mu.
+func (p *partition) compareStart() {
 	if !p.announce || p.inGroup == unknownOffset {
 		return
 	}
 	p.announce = false
+	p.logStart()
+	if p.inGroup != p.from && !p.mirrored {
+		p.unsent = true
+		p.run.mirrorSoon()
+	}
+}
+
+// logStart writes where the partition was started. The caller holds mu.
+func (p *partition) logStart() {
 	msg := "starting at the sink's position"
 	if p.inGroup != p.from && p.inGroup != noOffset {
 		msg += "; the group's committed offset differs and is not used"

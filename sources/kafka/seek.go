@@ -111,7 +111,7 @@ func (p *partition) moved(s *seek) error {
 		if !p.mirrored {
 			p.mirror = s.to
 		}
-		p.logStart()
+		p.compareStart()
 	}
 	p.apply()
 	return nil
