@@ -32,8 +32,8 @@ type faultyStore struct {
 // hooks are what a test puts between statements and their effect. They run while
 // the store is locked.
 type hooks struct {
-	execute, apply, read func(do func()) error
-	largest              int // bytes of the largest insert or batch, 0: any
+	execute, apply, read, chunk func(do func()) error
+	largest                     int // bytes of the largest insert or batch, 0: any
 }
 
 func (s *faultyStore) set(h hooks) {
@@ -64,6 +64,8 @@ func (s *faultyStore) run(name string, size int, do func()) error {
 		hook = s.hooks.execute
 	case kind == "apply":
 		hook = s.hooks.apply
+	case kind == "chunk":
+		hook = s.hooks.chunk
 	case kind == "read":
 		hook = s.hooks.read
 	}
@@ -581,6 +583,19 @@ func TestCloseEndsCallsInFlightAndRefusesLaterOnes(t *testing.T) {
 		if _, err := c.Load(t.Context(), nil); !errors.Is(err, framework.ErrClosed) {
 			t.Errorf("Load returned %v", err)
 		}
+	})
+}
+
+func TestASaveThatCloseKeepsFromCommittingSpendsItsClaim(t *testing.T) {
+	inUnit(t, func(t *testing.T, s *faultyStore, e *engine, c *claim) {
+		s.set(hooks{chunk: func(func()) error { return errLost }}) // it never comes to the commit
+		done := make(chan error)
+		go func() { done <- c.Save(t.Context(), unitBatch(10, 20, 50<<10)) }()
+		time.Sleep(time.Second)
+		if err := e.shut(t.Context(), func() {}); err != nil {
+			t.Fatal(err)
+		}
+		wantUnitError(t, <-done, framework.NotSaved, true, framework.ErrClosed)
 	})
 }
 

@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gocql/gocql"
@@ -244,8 +245,10 @@ func (c *claim) abandon(s *save) {
 	}
 }
 
-// failed makes the error of a save. It names the lane and the batch.
+// failed makes the error of a save. It names the lane and the batch. No claim of a
+// closed sink is good.
 func (c *claim) failed(b *framework.Batch[Write], o framework.Outcome, spent bool, err error) error {
+	spent = spent || errors.Is(err, framework.ErrClosed)
 	return &framework.SaveError{Outcome: o, ClaimSpent: spent, Err: fmt.Errorf("%s: offsets %d up to %d: %w",
 		c.lane, b.From.Position.Offset, b.To.Position.Offset, err)}
 }
