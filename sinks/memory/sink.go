@@ -37,10 +37,11 @@ type Sink[W any] struct {
 
 // The powers of the sink.
 var (
-	_ framework.Sink[Row]      = (*Sink[Row])(nil)
-	_ framework.PositionLister = (*Sink[Row])(nil)
-	_ framework.Resetter       = (*Sink[Row])(nil)
-	_ framework.HealthChecker  = (*Sink[Row])(nil)
+	_ framework.Sink[Row]        = (*Sink[Row])(nil)
+	_ framework.PositionLister   = (*Sink[Row])(nil)
+	_ framework.DeadLetterLister = (*Sink[Row])(nil)
+	_ framework.Resetter         = (*Sink[Row])(nil)
+	_ framework.HealthChecker    = (*Sink[Row])(nil)
 )
 
 // Open returns a new handle to the store, as a newly started process would have
@@ -192,6 +193,14 @@ func (s *Sink[W]) Positions(ctx context.Context, pipeline string) ([]framework.S
 		})
 	}
 	return ps, nil
+}
+
+// DeadLetters returns the dead letters of tp in offset order.
+func (s *Sink[W]) DeadLetters(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) ([]framework.DeadLetter, error) {
+	if err := s.mayRun(ctx); err != nil {
+		return nil, fmt.Errorf("memory: pipeline %q: dead letters of %s: %w", pipeline, tp, err)
+	}
+	return s.store.DeadLetters(pipeline, tp), nil
 }
 
 // Health returns nil until the sink is closed.
