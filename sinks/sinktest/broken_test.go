@@ -3,10 +3,13 @@ package sinktest
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -36,6 +39,7 @@ type brokenSink struct {
 	claim     func(ctx context.Context, pipeline string, tp partition, start position) (claim, error)
 	close     func(ctx context.Context) error
 	positions func(ctx context.Context, pipeline string) ([]framework.StoredPosition, error)
+	letters   func(ctx context.Context, pipeline string, tp partition) ([]framework.DeadLetter, error)
 	reset     func(ctx context.Context, r framework.Reset) error
 	migrate   func(ctx context.Context) error
 	health    func(ctx context.Context) error
@@ -81,6 +85,13 @@ func (s *brokenSink) Positions(ctx context.Context, pipeline string) ([]framewor
 		return s.positions(ctx, pipeline)
 	}
 	return s.sink.(framework.PositionLister).Positions(ctx, pipeline)
+}
+
+func (s *brokenSink) DeadLetters(ctx context.Context, pipeline string, tp partition) ([]framework.DeadLetter, error) {
+	if s.letters != nil {
+		return s.letters(ctx, pipeline, tp)
+	}
+	return s.sink.(framework.DeadLetterLister).DeadLetters(ctx, pipeline, tp)
 }
 
 func (s *brokenSink) Reset(ctx context.Context, r framework.Reset) error {
@@ -207,6 +218,9 @@ type world struct {
 	mu      sync.Mutex
 	topics  map[string]framework.TopicStart
 	claimed map[string]bool
+
+	holding sync.Mutex               // apart, since faults hold mu while they call
+	held    map[string]chan struct{} // by pipeline and topic; closed when let go
 }
 
 // The limits of the store, which the memory sink does not have by itself.
@@ -216,11 +230,39 @@ const (
 )
 
 func newWorld() *world {
-	return &world{store: memory.NewStore[row](), topics: map[string]framework.TopicStart{}, claimed: map[string]bool{}}
+	return &world{store: memory.NewStore[row](), topics: map[string]framework.TopicStart{}, claimed: map[string]bool{}, held: map[string]chan struct{}{}}
+}
+
+// hold makes calls for a lane wait, as a lock of another process does.
+func (w *world) hold(_ context.Context, pipeline string, tp partition) (release func(), err error) {
+	w.holding.Lock()
+	defer w.holding.Unlock()
+	held := make(chan struct{})
+	w.held[pipeline+tp.Topic] = held
+	return sync.OnceFunc(func() { close(held) }), nil
+}
+
+// await waits until the lane is not held, or ctx ends.
+func (w *world) await(ctx context.Context, pipeline, topic string) error {
+	w.holding.Lock()
+	held := w.held[pipeline+topic]
+	w.holding.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (w *world) harness(wrap func(sink) sink) Harness[row] {
-	refuse := func(_ context.Context, _ string, _ partition, b *batch) error {
+	save := func(ctx context.Context, pipeline string, tp partition, b *batch) error {
+		if err := w.await(ctx, pipeline, tp.Topic); err != nil {
+			return err
+		}
 		size := 0
 		for _, w := range b.Writes {
 			n, _ := w.Check()
@@ -237,8 +279,14 @@ func (w *world) harness(wrap func(sink) sink) Harness[row] {
 	h := Harness[row]{
 		Guarantee: framework.Guarantee{Level: framework.ExactlyOnce, State: true, DeadLetters: true},
 		Open: func(context.Context) (sink, error) {
-			return wrap(w.store.Open(memory.Options[row]{Hooks: memory.Hooks[row]{BeforeSave: refuse}})), nil
+			return wrap(w.store.Open(memory.Options[row]{Hooks: memory.Hooks[row]{
+				BeforeTopic:   w.await,
+				BeforeClaim:   func(ctx context.Context, p string, tp partition) error { return w.await(ctx, p, tp.Topic) },
+				BeforeSave:    save,
+				BeforeRelease: func(ctx context.Context, p string, tp partition) error { return w.await(ctx, p, tp.Topic) },
+			}})), nil
 		},
+		Hold:    w.hold,
 		Write:   func(key, value string) row { return row{Table: "rows", Key: key, Value: value} },
 		Delete:  func(key string) row { return row{Table: "rows", Key: key, Delete: true} },
 		Refused: func(key string) row { return row{Table: "rows", Key: key, Value: refusedValue} },
@@ -298,13 +346,30 @@ func caseNamed(t *testing.T, h Harness[row], name string) testCase[row] {
 	return testCase[row]{}
 }
 
-func TestSuitePassesTheUnbrokenSink(t *testing.T) {
-	h := newWorld().harness(func(s sink) sink { return &brokenSink{sink: s} })
+// failuresOf runs every case that can be run, and returns all failures.
+func failuresOf(t *testing.T, h Harness[row]) (failed []string) {
+	t.Helper()
+	has, err := powersOf(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range casesFor(h) {
+		if missing(h, has, c.needs) != "" {
+			continue
+		}
 		for _, f := range failures(t.Context(), h, c) {
-			t.Errorf("%s: %s", c.name, f)
+			failed = append(failed, c.name+": "+f)
 		}
 	}
+	return failed
+}
+
+func TestSuitePassesTheUnbrokenSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, f := range failuresOf(t, newWorld().harness(func(s sink) sink { return &brokenSink{sink: s} })) {
+			t.Error(f)
+		}
+	})
 }
 
 // A sink that promises little is asked for little.
@@ -315,59 +380,94 @@ func TestSuiteAsksNoMoreThanIsPromised(t *testing.T) {
 		return &brokenSink{sink: drop(s), guarantee: func() framework.Guarantee { return framework.Guarantee{} }}
 	})
 	h.Guarantee = framework.Guarantee{}
-	h.DeadLetters, h.Delete, h.Refused, h.MaxBatch = nil, nil, nil, 0
+	h.DeadLetters, h.Delete, h.Hold, h.Refused, h.MaxBatch = nil, nil, nil, nil, 0
 	if err := h.validate(); err != nil {
 		t.Fatal(err)
 	}
-	cases := casesFor(h)
-	if all := len(allCases[row]()); len(cases) == 0 || len(cases) >= all {
-		t.Errorf("%d cases of %d are run", len(cases), all)
+	if n, all := len(casesFor(h)), len(allCases[row]()); n == 0 || n >= all {
+		t.Errorf("%d cases of %d are run", n, all)
 	}
-	for _, c := range cases {
-		for _, f := range failures(t.Context(), h, c) {
-			t.Errorf("%s: %s", c.name, f)
-		}
+	for _, f := range failuresOf(t, h) {
+		t.Error(f)
 	}
 }
 
-// A sink without any power passes, and what it lacks is said.
-func TestASinkWithoutPowersIsToldApart(t *testing.T) {
+// A sink without any power passes.
+func TestASinkWithoutPowersPasses(t *testing.T) {
 	h := newWorld().harness(func(s sink) sink { return struct{ sink }{s} })
-	for _, c := range casesFor(h) {
-		for _, f := range failures(t.Context(), h, c) {
-			t.Errorf("%s: %s", c.name, f)
-		}
-	}
-	bare, err := h.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if texts := strings.Join(powerless(bare), "\n"); strings.Count(texts, "\n") != 3 || !strings.Contains(texts, "no framework.Resetter: reset_*") {
-		t.Errorf("of a sink without powers it is said: %q", texts)
-	}
-	if texts := powerless[row](&brokenSink{sink: bare}); len(texts) > 0 {
-		t.Errorf("of a sink with all powers it is said: %q", texts)
+	h.Hold = nil // its waits are tested with all powers
+	for _, f := range failuresOf(t, h) {
+		t.Error(f)
 	}
 }
 
-// What is not tested is said, but only of rules that the sink is bound by.
+// What is not tested is told apart from what is: it is skipped with a reason, and
+// one line at the end says what.
 func TestWhatCannotBeTestedIsNamed(t *testing.T) {
-	h := newWorld().harness(func(s sink) sink { return s })
-	if texts := untested(h); len(texts) > 0 {
-		t.Errorf("with every field given, these are not tested: %q", texts)
-	}
-	h.Delete, h.Refused = nil, nil
-	texts := strings.Join(untested(h), "\n")
-	for _, want := range []string{"Harness.Delete is not given", "Harness.Refused is not given"} {
-		if !strings.Contains(texts, want) {
-			t.Errorf("%q lacks %q", texts, want)
+	full := newWorld().harness(func(s sink) sink { return &brokenSink{sink: s} })
+	bare := newWorld().harness(func(s sink) sink { return struct{ sink }{s} })
+	bare.Delete, bare.Hold, bare.Refused, bare.MaxBatch = nil, nil, nil, 0
+	poor := bare
+	poor.Guarantee.Level = framework.AtLeastOnce
+	for name, test := range map[string]struct {
+		h    Harness[row]
+		want []string
+		not  []string
+	}{
+		"all is given":     {full, nil, []string{"not tested"}},
+		"nothing is given": {bare, []string{"not tested: ", "Harness.Delete is not given (save_delete_order)", "Harness.Hold", "Harness.Refused", "Harness.MaxBatch", "no framework.Resetter (reset_moves_the_position, ", "no framework.PositionLister", "no framework.Migrator", "no framework.HealthChecker", "no framework.DeadLetterLister"}, nil},
+		"little promised":  {poor, []string{"Harness.Delete"}, []string{"Harness.Refused", "Harness.MaxBatch"}},
+	} {
+		has, err := powersOf(t.Context(), test.h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := untested(test.h, has)
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q lacks %q", name, text, want)
+			}
+		}
+		for _, not := range test.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q has %q", name, text, not)
+			}
+		}
+		if strings.Contains(text, "\n") {
+			t.Errorf("%s: %q is more than one line", name, text)
 		}
 	}
-	h.Guarantee.Level = framework.AtLeastOnce
-	if texts := untested(h); len(texts) != 1 || !strings.Contains(texts[0], "Delete") {
-		t.Errorf("at least once, these are not tested: %q; want only the case that needs Delete", texts)
+}
+
+// As a person sees it, in the output of go test -v.
+func TestASkippedCaseIsSeen(t *testing.T) {
+	if os.Getenv(bareVariable) != "" {
+		Run(t, newWorld().harness(func(s sink) sink { return struct{ sink }{s} }))
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^TestASkippedCaseIsSeen$/^(health|save_visible)$")
+	cmd.Env = append(os.Environ(), bareVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"--- SKIP: TestASkippedCaseIsSeen/health",
+		"not tested, since the sink is no framework.HealthChecker: Health returns nil while the sink can be reached",
+		"--- PASS: TestASkippedCaseIsSeen/save_visible",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	cases, summary := strings.LastIndex(string(out), "=== RUN"), strings.Index(string(out), "not tested: ")
+	if summary < cases || strings.Count(string(out), "not tested: ") != 1 {
+		t.Errorf("there is not one summary at the end:\n%s", out)
 	}
 }
+
+// bareVariable makes a test binary run the suite on a sink without powers.
+const bareVariable = "SINKTEST_TEST_BARE"
 
 func TestADeadLetterThatDiffersIsToldShortly(t *testing.T) {
 	whole := func() framework.DeadLetter {
@@ -421,16 +521,18 @@ func TestSuiteCatchesEveryFault(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(strings.ReplaceAll(f.fault, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld()
-			h := w.harness(f.wrap(w))
-			c := caseNamed(t, h, f.caughtBy)
-			got := failures(t.Context(), h, c)
-			if len(got) == 0 {
-				t.Fatalf("case %s did not notice", f.caughtBy)
-			}
-			if !strings.Contains(got[0], c.rule) {
-				t.Errorf("the failure does not state the rule: %s", got[0])
-			}
+			synctest.Test(t, func(t *testing.T) { // a call that hangs takes no time
+				w := newWorld()
+				h := w.harness(f.wrap(w))
+				c := caseNamed(t, h, f.caughtBy)
+				got := failures(t.Context(), h, c)
+				if len(got) == 0 {
+					t.Fatalf("case %s did not notice", f.caughtBy)
+				}
+				if !strings.Contains(got[0], c.rule) {
+					t.Errorf("the failure does not state the rule: %s", got[0])
+				}
+			})
 		})
 	}
 }

@@ -104,7 +104,8 @@ func deadLettersWhole[W any](e *env[W]) {
 	letters := []framework.DeadLetter{
 		{Offset: 0, Stage: "decode", Error: "not JSON", Attempts: 1, FailedAt: at, Timestamp: at.Add(-time.Hour), Key: nil, Value: []byte("bad")},
 		{Offset: 1, Stage: "map to-minute", Error: "füße 鍵", Attempts: 3, FailedAt: at, Timestamp: time.UnixMilli(0), Key: []byte{}, Value: nil},
-		{Offset: 2, Stage: "output", Error: "", Attempts: 0, FailedAt: at, Key: binary, Value: []byte{}},
+		// A producer may send any timestamp, such as one in the year 37,655.
+		{Offset: 2, Stage: "output", Error: "", Attempts: 0, FailedAt: at, Timestamp: time.UnixMilli(1 << 50), Key: binary, Value: []byte{}},
 		{Offset: 1 << 60, Stage: "output", Error: strings.Repeat("long ", 2000), FailedAt: at, Timestamp: at, Key: binary,
 			Value: bytes.Repeat(binary, 20_000),
 			Headers: []framework.Header{

@@ -33,6 +33,8 @@ func isolationCases[W any]() []testCase[W] {
 					}
 				}
 			}
+			longest := e.pipeline + strings.Repeat("p", 100-len(e.pipeline))
+			lanes = append(lanes, lane{longest, offsetstore.TopicPartition{Topic: strings.Repeat("x", 249)}})
 			e.wantApart(lanes)
 		},
 	}, {

@@ -1,57 +1,55 @@
 package sinktest
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
-// powerless names the optional powers that a sink does not have, whose cases it
-// passes without being tested.
-func powerless[W any](s framework.Sink[W]) []string {
-	_, lists := s.(framework.PositionLister)
-	_, resets := s.(framework.Resetter)
-	_, migrates := s.(framework.Migrator)
-	_, tellsHealth := s.(framework.HealthChecker)
-	var texts []string
-	for _, p := range []struct {
-		has   bool
-		power string
-		cases string
-	}{
-		{lists, "PositionLister", "positions_*"},
-		{resets, "Resetter", "reset_*"},
-		{migrates, "Migrator", "migrate_again"},
-		{tellsHealth, "HealthChecker", "health"},
-	} {
-		if !p.has {
-			texts = append(texts, fmt.Sprintf("not tested, since the sink is no framework.%s: %s", p.power, p.cases))
-		}
+// power is the name of one of the framework's optional interfaces.
+type power string
+
+const (
+	listsPositions   power = "PositionLister"
+	listsDeadLetters power = "DeadLetterLister"
+	resets           power = "Resetter"
+	migrates         power = "Migrator"
+	tellsHealth      power = "HealthChecker"
+)
+
+type powers map[power]bool
+
+// powersOf opens the sink to see what powers it has.
+func powersOf[W any](ctx context.Context, h Harness[W]) (powers, error) {
+	s, err := h.Open(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return texts
+	has := powers{}
+	_, has[listsPositions] = s.(framework.PositionLister)
+	_, has[listsDeadLetters] = s.(framework.DeadLetterLister)
+	_, has[resets] = s.(framework.Resetter)
+	_, has[migrates] = s.(framework.Migrator)
+	_, has[tellsHealth] = s.(framework.HealthChecker)
+	return has, s.Close(ctx)
 }
 
-// powerCases check the optional powers; a sink without one passes.
+// powerCases check the optional powers of a sink that has them.
 func powerCases[W any]() []testCase[W] {
 	return []testCase[W]{{
-		name: "positions_listed",
-		rule: "Positions returns every stored position of a pipeline, or of all, ordered by pipeline, topic and partition, with owner and time of the last save",
-		run: func(e *env[W]) {
-			if p, ok := e.open().(framework.PositionLister); ok {
-				positionsListed(e, p)
-			}
-		},
+		name:  "positions_listed",
+		rule:  "Positions returns every stored position of a pipeline, or of all, ordered by pipeline, topic and partition, with owner and time of the last save",
+		needs: need{power: listsPositions},
+		run:   positionsListed[W],
 	}, {
-		name: "positions_disturb_nobody",
-		rule: "Positions does not disturb running lanes",
+		name:  "positions_disturb_nobody",
+		rule:  "Positions does not disturb running lanes",
+		needs: need{power: listsPositions},
 		run: func(e *env[W]) {
-			p, ok := e.open().(framework.PositionLister)
-			if !ok {
-				return
-			}
+			p := e.open().(framework.PositionLister)
 			l := e.lane(0)
 			c := e.claim(l)
 			for n := range int64(3) {
@@ -61,18 +59,21 @@ func powerCases[W any]() []testCase[W] {
 			e.wantSteps(l, 3)
 		},
 	}, {
-		name: "migrate_again",
-		rule: "Migrate is idempotent, safe when several processes run it at once, and leaves what is stored alone",
-		run:  migrateAgain[W],
+		name:  "dead_letters_listed",
+		rule:  "DeadLetters returns the dead letters of one partition in offset order, and does not disturb running lanes",
+		needs: need{deadLetters: true, power: listsDeadLetters},
+		run:   deadLettersListed[W],
 	}, {
-		name: "health",
-		rule: "Health returns nil while the sink can be reached",
+		name:  "migrate_again",
+		rule:  "Migrate is idempotent, safe when several processes run it at once, and leaves what is stored alone",
+		needs: need{power: migrates},
+		run:   migrateAgain[W],
+	}, {
+		name:  "health",
+		rule:  "Health returns nil while the sink can be reached",
+		needs: need{power: tellsHealth},
 		run: func(e *env[W]) {
-			h, ok := e.open().(framework.HealthChecker)
-			if !ok {
-				return
-			}
-			if err := h.Health(e.ctx); err != nil {
+			if err := e.open().(framework.HealthChecker).Health(e.ctx); err != nil {
 				e.fatalf("Health returned %v", err)
 			}
 		},
@@ -88,7 +89,8 @@ func (e *env[W]) positions(p framework.PositionLister, pipeline string) []framew
 	return ps
 }
 
-func positionsListed[W any](e *env[W], p framework.PositionLister) {
+func positionsListed[W any](e *env[W]) {
+	p := e.open().(framework.PositionLister)
 	if ps := e.positions(p, e.pipeline); len(ps) != 0 {
 		e.fatalf("Positions of a pipeline that never ran returned %+v", ps)
 	}
@@ -144,14 +146,33 @@ func (e *env[W]) onlyMine(ps []framework.StoredPosition) []framework.StoredPosit
 	return mine
 }
 
+func deadLettersListed[W any](e *env[W]) {
+	l, other := e.lane(0), e.lane(1)
+	c := e.claim(l)
+	e.steps(e.claim(other), other, 1, 1)
+	for n := range int64(3) {
+		e.steps(c, l, n+1, n+1)
+		listed, err := e.open().(framework.DeadLetterLister).DeadLetters(e.ctx, l.pipeline, l.tp)
+		if err != nil {
+			e.fatalf("DeadLetters returned %v", err)
+		}
+		if int64(len(listed)) != n+1 {
+			e.fatalf("after %d saves of a dead letter each DeadLetters returned %d", n+1, len(listed))
+		}
+		for i, d := range listed {
+			if difference := deadLetterDiffers(d, e.stepBatch(l, int64(i+1)).DeadLetters[0]); difference != "" {
+				e.fatalf("dead letter %d: %s", i, difference)
+			}
+		}
+	}
+	e.wantSteps(l, 3)
+}
+
 func migrateAgain[W any](e *env[W]) {
 	l := e.lane(0)
 	c := e.claim(l)
 	e.steps(c, l, 1, 1)
 	sinks := []framework.Sink[W]{e.open(), e.open()}
-	if _, ok := sinks[0].(framework.Migrator); !ok {
-		return
-	}
 	errs := make([]error, 4)
 	var wg sync.WaitGroup
 	for i := range errs {

@@ -7,35 +7,34 @@ import (
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
-// resetCases check the power to move a position; a sink without it passes.
+// resetCases check the power to move a position.
 func resetCases[W any]() []testCase[W] {
 	return []testCase[W]{{
-		name: "reset_moves_the_position",
-		rule: "Reset replaces the stored position whole; rows, dead letters, state and the lane's own data stay",
-		run:  withReset(resetMoves[W]),
+		name:  "reset_moves_the_position",
+		rule:  "Reset replaces the stored position whole; rows, dead letters, state and the lane's own data stay",
+		needs: need{power: resets},
+		run:   withReset(resetMoves[W]),
 	}, {
-		name: "reset_compares",
-		rule: "Reset changes nothing and wraps ErrRefused when anything else than From is stored, or nothing",
-		run:  withReset(resetCompares[W]),
+		name:  "reset_compares",
+		rule:  "Reset changes nothing and wraps ErrRefused when anything else than From is stored, or nothing",
+		needs: need{power: resets},
+		run:   withReset(resetCompares[W]),
 	}, {
-		name: "reset_fences",
-		rule: "Reset fences every claim made before: its next Save is refused with ErrFenced and outcome NotSaved",
-		run:  withReset(resetFences[W]),
+		name:  "reset_fences",
+		rule:  "Reset fences every claim made before: its next Save is refused with ErrFenced and outcome NotSaved",
+		needs: need{power: resets},
+		run:   withReset(resetFences[W]),
 	}, {
 		name:  "reset_drops_state",
 		rule:  "Reset with DropState removes all state of the lane with the same step, and no other lane's",
-		needs: need{state: true},
+		needs: need{state: true, power: resets},
 		run:   withReset(resetDropsState[W]),
 	}}
 }
 
 // withReset runs a case with a sink that has the power.
 func withReset[W any](run func(*env[W], framework.Resetter)) func(*env[W]) {
-	return func(e *env[W]) {
-		if r, ok := e.open().(framework.Resetter); ok {
-			run(e, r)
-		}
-	}
+	return func(e *env[W]) { run(e, e.open().(framework.Resetter)) }
 }
 
 // reset asks for a move of l, from what n steps have left.

@@ -13,15 +13,17 @@
 //	}
 //
 // Every case checks one rule, and says the rule in words when it fails. Cases
-// that concern a promise the sink does not make are not run. Those that need a
-// field of the harness which is not given are named in the test's log (go test -v),
-// and so are the optional powers that the sink does not have.
+// that concern a promise the sink does not make are left out. Those that need a
+// field of the harness which is not given, or an optional power that the sink does
+// not have, are skipped and say why; the last line of the log (go test -v) names
+// them all.
 //
 // The suite works on one store: every case uses pipelines, topics and row keys
 // of its own, with fresh random names, so the store may be shared and need not be
-// emptied. No case depends on timing. Those that interrupt a save do it at every
-// place where the sink looks at its context, one after the other; those that let
-// two owners race accept every legal order of events and no other.
+// emptied. No good sink fails for its timing, unless a call takes many seconds to
+// end when it should. Cases that interrupt a save do it at every place where the
+// sink looks at its context, one after the other; cases that let two owners race
+// accept every legal order of events and no other.
 //
 // # Caveats
 //

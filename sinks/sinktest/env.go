@@ -141,7 +141,7 @@ func shorten(s string) string {
 }
 
 // wantSaveError checks the form of a failed save: a *SaveError, spent if the
-// outcome is unknown.
+// outcome is unknown or the sink closed.
 func (e *env[W]) wantSaveError(err error) *framework.SaveError {
 	e.r.Helper()
 	var se *framework.SaveError
@@ -150,6 +150,9 @@ func (e *env[W]) wantSaveError(err error) *framework.SaveError {
 	}
 	if se.Outcome == framework.Unknown && !se.ClaimSpent {
 		e.fatalf("Save returned %v with the claim good: an unknown outcome spends the claim", err)
+	}
+	if errors.Is(err, framework.ErrClosed) && !se.ClaimSpent {
+		e.fatalf("Save returned %v with the claim good: no claim of a closed sink can be used again", err)
 	}
 	return se
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -24,7 +26,7 @@ type fault struct {
 
 func faults() []fault {
 	return slices.Concat(saveFaults(), atomicFaults(), fenceFaults(), stateFaults(), deadLetterFaults(),
-		topicFaults(), startFaults(), nameFaults(), otherFaults(), resetFaults())
+		topicFaults(), startFaults(), nameFaults(), closeFaults(), waitFaults(), answerFaults(), otherFaults(), resetFaults())
 }
 
 func saveFaults() []fault {
@@ -503,6 +505,11 @@ func deadLetterFaults() []fault {
 		})},
 		{"long values cut", "dead_letters_whole", onDeadLetters(func(d *framework.DeadLetter) { d.Value = d.Value[:min(len(d.Value), 65535)] })},
 		{"times cut to seconds", "dead_letters_whole", onDeadLetters(func(d *framework.DeadLetter) { d.FailedAt = d.FailedAt.Truncate(1e9) })},
+		{"times beyond JSON lost", "dead_letters_whole", onDeadLetters(func(d *framework.DeadLetter) {
+			if d.Timestamp.Year() > 9999 {
+				d.Timestamp = time.Time{}
+			}
+		})},
 		{"odd text refused", "dead_letters_any_text", onClaim(func(c *brokenClaim, _ string, _ partition, _ sink) {
 			c.save = func(ctx context.Context, b *batch) error {
 				for _, d := range b.DeadLetters {
@@ -618,8 +625,184 @@ func nameFaults() []fault {
 			tp.Topic = "t"
 			return p, tp
 		})},
+		{"long names cut", "lanes_apart", onNames(func(p string, tp partition) (string, partition) {
+			tp.Topic = tp.Topic[:min(len(tp.Topic), 200)] + "x"
+			return p[:min(len(p), 64)], tp
+		})},
 		{"names joined without a boundary", "lanes_apart", onNames(func(p string, tp partition) (string, partition) {
 			return "", partition{Topic: fmt.Sprintf("%s.%s%d", p, tp.Topic, tp.Partition)}
+		})},
+	}
+}
+
+func closeFaults() []fault {
+	return []fault{
+		{"an error of the second Close", "close_twice", on(func(b *brokenSink, _ *world) {
+			closed := false
+			b.close = func(ctx context.Context) error {
+				if closed {
+					return framework.ErrClosed
+				}
+				closed = true
+				return b.sink.Close(ctx)
+			}
+		})},
+		{"a Close whose context has ended does nothing", "close_with_ended_context", on(func(b *brokenSink, _ *world) {
+			b.close = func(ctx context.Context) error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return b.sink.Close(ctx)
+			}
+		})},
+		{"usable after Close", "use_after_close", on(func(b *brokenSink, _ *world) {
+			b.close = func(context.Context) error { return nil }
+		})},
+		{"closed with the claim good", "use_after_close", spares(framework.ErrClosed)},
+		{"a Release after Close that fails otherwise", "use_after_close", onClaim(func(c *brokenClaim, _ string, _ partition, _ sink) {
+			c.release = func(ctx context.Context) error {
+				if err := c.claim.Release(ctx); err != nil {
+					return framework.ErrUnavailable
+				}
+				return nil
+			}
+		})},
+	}
+}
+
+// spares says after one kind of error that the claim is still good.
+func spares(kind error) func(*world) func(sink) sink {
+	return onClaim(func(c *brokenClaim, _ string, _ partition, _ sink) {
+		c.save = func(ctx context.Context, b *batch) error {
+			err := c.claim.Save(ctx, b)
+			if errors.Is(err, kind) {
+				return &framework.SaveError{Outcome: framework.NotSaved, Err: err}
+			}
+			return err
+		}
+	})
+}
+
+func waitFaults() []fault {
+	// claimAfter and saveAfter wait before they do what they should.
+	claimAfter := func(await func(ctx context.Context, w *world, pipeline, topic string) error) func(*world) func(sink) sink {
+		return on(func(b *brokenSink, w *world) {
+			b.claim = func(ctx context.Context, pipeline string, tp partition, start position) (claim, error) {
+				if err := await(ctx, w, pipeline, tp.Topic); err != nil {
+					return nil, err
+				}
+				return b.sink.Claim(ctx, pipeline, tp, start)
+			}
+		})
+	}
+	saveAfter := func(await func(ctx context.Context, w *world, pipeline, topic string) error) func(*world) func(sink) sink {
+		return func(w *world) func(sink) sink {
+			return onClaim(func(c *brokenClaim, pipeline string, tp partition, _ sink) {
+				c.save = func(ctx context.Context, b *batch) error {
+					if err := await(ctx, w, pipeline, tp.Topic); err != nil {
+						return &framework.SaveError{Outcome: framework.NotSaved, Err: err}
+					}
+					return c.claim.Save(ctx, b)
+				}
+			})(w)
+		}
+	}
+	forEver := func(ctx context.Context, w *world, pipeline, topic string) error {
+		return w.await(context.WithoutCancel(ctx), pipeline, topic) // as flock(2) does
+	}
+	whateverIsClosed := func(ctx context.Context, w *world, pipeline, topic string) error {
+		return w.await(ctx, pipeline, topic)
+	}
+	return []fault{
+		{"a claim waits for a lock for ever", "wait_ends_with_context", claimAfter(forEver)},
+		{"a save waits for a lock for ever", "wait_ends_with_context", saveAfter(forEver)},
+		{"a claim waits for a lock after Close", "wait_ends_with_close", claimAfter(whateverIsClosed)},
+		{"a save waits for a lock after Close", "wait_ends_with_close", saveAfter(whateverIsClosed)},
+		{"Close waits for calls that nothing ends", "wait_ends_with_close", on(func(b *brokenSink, w *world) {
+			var calls sync.RWMutex
+			b.topic = func(ctx context.Context, pipeline, topic string, propose framework.TopicStart) (framework.TopicStart, error) {
+				calls.RLock()
+				defer calls.RUnlock()
+				if err := w.await(ctx, pipeline, topic); err != nil {
+					return framework.TopicStart{}, err
+				}
+				return b.sink.Topic(ctx, pipeline, topic, propose)
+			}
+			b.close = func(ctx context.Context) error {
+				for !calls.TryLock() {
+					time.Sleep(time.Millisecond)
+				}
+				defer calls.Unlock()
+				return b.sink.Close(ctx)
+			}
+		})},
+	}
+}
+
+func answerFaults() []fault {
+	key := func(pipeline, topic string) string { return pipeline + "\x00" + topic }
+	onTopic := func(answer func(w *world, pipeline, topic string, propose, stored framework.TopicStart) framework.TopicStart) func(*world) func(sink) sink {
+		return on(func(b *brokenSink, w *world) {
+			b.topic = func(ctx context.Context, pipeline, topic string, propose framework.TopicStart) (framework.TopicStart, error) {
+				stored, err := b.sink.Topic(ctx, pipeline, topic, propose)
+				if err != nil {
+					return stored, err
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return answer(w, pipeline, topic, propose, stored), nil
+			}
+		})
+	}
+	return []fault{
+		{"Topic answers with the proposal's own map", "topic_is_the_callers", onTopic(
+			func(_ *world, _, _ string, propose, stored framework.TopicStart) framework.TopicStart {
+				if sameTopicStart(propose, stored) {
+					return propose
+				}
+				return stored
+			})},
+		{"Topic keeps the proposal's map", "topic_is_the_callers", onTopic(
+			func(w *world, pipeline, topic string, propose, _ framework.TopicStart) framework.TopicStart {
+				if _, ok := w.topics[key(pipeline, topic)]; !ok {
+					w.topics[key(pipeline, topic)] = propose
+				}
+				answer := w.topics[key(pipeline, topic)]
+				answer.Starts = maps.Clone(answer.Starts)
+				return answer
+			})},
+		{"Topic answers from a cache with one map for all", "topic_is_the_callers", onTopic(
+			func(w *world, pipeline, topic string, _, stored framework.TopicStart) framework.TopicStart {
+				if _, ok := w.topics[key(pipeline, topic)]; !ok {
+					w.topics[key(pipeline, topic)] = stored
+				}
+				return w.topics[key(pipeline, topic)]
+			})},
+		{"Progress answers with the claim's own bytes", "progress_is_the_callers", onClaim(func(c *brokenClaim, _ string, _ partition, _ sink) {
+			at := c.claim.Progress()
+			c.progress = func() framework.Progress { return at }
+		})},
+		{"Load answers from a cache", "values_are_the_callers", func(*world) func(sink) sink {
+			return onClaim(func(c *brokenClaim, _ string, _ partition, _ sink) {
+				cached := map[string][][]byte{}
+				c.load = func(ctx context.Context, keys []framework.StateKey) (values [][]byte, err error) {
+					if values = cached[fmt.Sprint(keys)]; values == nil {
+						values, err = c.claim.Load(ctx, keys)
+						cached[fmt.Sprint(keys)] = values
+					}
+					return values, err
+				}
+			})(nil)
+		}},
+		{"Positions answers from a cache", "positions_are_the_callers", on(func(b *brokenSink, _ *world) {
+			cached := map[string][]framework.StoredPosition{}
+			b.positions = func(ctx context.Context, pipeline string) (ps []framework.StoredPosition, err error) {
+				if ps = cached[pipeline]; ps == nil {
+					ps, err = b.sink.(framework.PositionLister).Positions(ctx, pipeline)
+					cached[pipeline] = ps
+				}
+				return slices.Clone(ps), err
+			}
 		})},
 	}
 }
@@ -678,19 +861,6 @@ func otherFaults() []fault {
 				}
 			})(w)
 		}},
-		{"an error of the second Close", "close_twice", on(func(b *brokenSink, _ *world) {
-			closed := false
-			b.close = func(ctx context.Context) error {
-				if closed {
-					return framework.ErrClosed
-				}
-				closed = true
-				return b.sink.Close(ctx)
-			}
-		})},
-		{"usable after Close", "use_after_close", on(func(b *brokenSink, _ *world) {
-			b.close = func(context.Context) error { return nil }
-		})},
 		{"positions in the order of their names as text", "positions_listed", onPositions(func(ps []framework.StoredPosition) []framework.StoredPosition {
 			slices.SortFunc(ps, func(a, b framework.StoredPosition) int {
 				return cmp.Or(strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.String(), b.String()))
@@ -702,6 +872,13 @@ func otherFaults() []fault {
 				ps[i].Owner = "somebody"
 			}
 			return ps
+		})},
+		{"dead letters in the order of saving, the last first", "dead_letters_listed", on(func(b *brokenSink, _ *world) {
+			b.letters = func(ctx context.Context, pipeline string, tp partition) ([]framework.DeadLetter, error) {
+				ds, err := b.sink.(framework.DeadLetterLister).DeadLetters(ctx, pipeline, tp)
+				slices.Reverse(ds)
+				return ds, err
+			}
 		})},
 		{"listing claims", "positions_disturb_nobody", on(func(b *brokenSink, _ *world) {
 			b.positions = func(ctx context.Context, pipeline string) ([]framework.StoredPosition, error) {

@@ -28,7 +28,8 @@ type Harness[W any] struct {
 	Delete func(key string) W
 
 	// Rows reads the rows of these keys as any reader would see them, not
-	// through a sink. Rows that do not exist are absent.
+	// through a sink. Rows that do not exist are absent. It is called after almost
+	// every save, so it should not read everything anew each time.
 	Rows func(ctx context.Context, keys []string) (map[string]string, error)
 
 	// DeadLetters reads the dead letters of tp in offset order. Required if the
@@ -39,6 +40,12 @@ type Harness[W any] struct {
 	// refuses when it is saved, for example because it breaks a constraint.
 	// Optional.
 	Refused func(key string) W
+
+	// Hold makes calls for tp wait as they do while another process is stopped in
+	// the middle of a save: it takes the lock, or begins the transaction, that such a
+	// process would hold, until release is called. tp was claimed before. Optional:
+	// leave it out where no call ever waits for another process.
+	Hold func(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) (release func(), err error)
 
 	// MaxBatch is the number of bytes of incompressible values that are
 	// certainly too many for one save. 0 means that the sink has no such limit.

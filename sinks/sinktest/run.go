@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -16,21 +17,20 @@ func Run[W any](t *testing.T, h Harness[W]) {
 		t.Fatal(err)
 	}
 	h = h.withDefaults()
-	for _, text := range untested(h) {
-		t.Log(text)
-	}
-	s, err := h.Open(t.Context())
+	has, err := powersOf(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range powerless(s) {
-		t.Log(text)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 	for _, c := range casesFor(h) {
-		t.Run(c.name, func(t *testing.T) { runCase(t.Context(), t, h, c) })
+		t.Run(c.name, func(t *testing.T) {
+			if lack := missing(h, has, c.needs); lack != "" {
+				t.Skipf("not tested, since %s: %s", lack, c.rule)
+			}
+			runCase(t.Context(), t, h, c)
+		})
+	}
+	if text := untested(h, has); text != "" {
+		t.Log(text)
 	}
 }
 
@@ -50,13 +50,15 @@ type need struct {
 	refused     bool // Harness.Refused is given
 	maxBatch    bool // Harness.MaxBatch is given
 	delete      bool // Harness.Delete is given
+	hold        bool // Harness.Hold is given
+	power       power
 }
 
-// casesFor returns the cases that concern what h promises and provides.
+// casesFor returns the cases that concern what h promises.
 func casesFor[W any](h Harness[W]) []testCase[W] {
 	var cases []testCase[W]
 	for _, c := range allCases[W]() {
-		if promised(h, c.needs) && missing(h, c.needs) == "" {
+		if promised(h, c.needs) {
 			cases = append(cases, c)
 		}
 	}
@@ -70,30 +72,50 @@ func promised[W any](h Harness[W], n need) bool {
 		(!n.deadLetters || h.Guarantee.DeadLetters)
 }
 
-// missing names the optional field that a case needs and h does not have.
-func missing[W any](h Harness[W], n need) string {
-	switch {
-	case n.refused && h.Refused == nil:
-		return "Harness.Refused"
-	case n.maxBatch && h.MaxBatch == 0:
-		return "Harness.MaxBatch"
-	case n.delete && h.Delete == nil:
-		return "Harness.Delete"
-	default:
-		return ""
-	}
-}
-
-// untested says which rules cannot be checked although the sink is bound by
-// them, so that an author does not take them for checked.
-func untested[W any](h Harness[W]) []string {
-	var texts []string
-	for _, c := range allCases[W]() {
-		if field := missing(h, c.needs); field != "" && promised(h, c.needs) {
-			texts = append(texts, fmt.Sprintf("not tested, since %s is not given: %s: %s", field, c.name, c.rule))
+// missing says what a case needs that h or the sink does not have.
+func missing[W any](h Harness[W], has powers, n need) string {
+	for _, field := range []struct {
+		lacks bool
+		name  string
+	}{
+		{n.delete && h.Delete == nil, "Delete"},
+		{n.hold && h.Hold == nil, "Hold"},
+		{n.maxBatch && h.MaxBatch == 0, "MaxBatch"},
+		{n.refused && h.Refused == nil, "Refused"},
+	} {
+		if field.lacks {
+			return fmt.Sprintf("Harness.%s is not given", field.name)
 		}
 	}
-	return texts
+	if n.power != "" && !has[n.power] {
+		return fmt.Sprintf("the sink is no framework.%s", n.power)
+	}
+	return ""
+}
+
+// untested says in one line which cases were skipped although the sink may be
+// bound by them, so that an author does not take them for passed.
+func untested[W any](h Harness[W], has powers) string {
+	var reasons []string
+	cases, skipped := map[string][]string{}, 0
+	for _, c := range casesFor(h) {
+		lack := missing(h, has, c.needs)
+		if lack == "" {
+			continue
+		}
+		if cases[lack] == nil {
+			reasons = append(reasons, lack)
+		}
+		cases[lack] = append(cases[lack], c.name)
+		skipped++
+	}
+	if skipped == 0 {
+		return ""
+	}
+	for i, lack := range reasons {
+		reasons[i] = fmt.Sprintf("%s (%s)", lack, strings.Join(cases[lack], ", "))
+	}
+	return fmt.Sprintf("not tested: %d of %d cases: %s", skipped, len(casesFor(h)), strings.Join(reasons, "; "))
 }
 
 func allCases[W any]() []testCase[W] {
@@ -102,7 +124,8 @@ func allCases[W any]() []testCase[W] {
 		guaranteeCases[W](), checkCases[W](), startCases[W](), topicCases[W](),
 		saveCases[W](), atomicCases[W](), fenceCases[W](), stateCases[W](),
 		deadLetterCases[W](), isolationCases[W](), concurrencyCases[W](),
-		closeCases[W](), powerCases[W](), resetCases[W](),
+		closeCases[W](), waitCases[W](), answerCases[W](),
+		powerCases[W](), resetCases[W](),
 	} {
 		all = append(all, group...)
 	}

@@ -3,12 +3,14 @@ package sql_test
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sinktest"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 )
@@ -49,8 +51,28 @@ func TestConformance(t *testing.T) {
 		Refused:     func(key string) sql.Write { return keyValues.Insert(keyValue{key, "refused"}) },
 		Rows:        func(ctx context.Context, keys []string) (map[string]string, error) { return readRows(ctx, db, keys) },
 		DeadLetters: first.(*sql.Sink).DeadLetters,
-		BigBatch:    1000, // more than any one statement writes
+		Hold: func(ctx context.Context, _ string, _ offsetstore.TopicPartition) (func(), error) {
+			return lockSQLite(ctx, path)
+		},
+		BigBatch: 1000, // more than any one statement writes
 	})
+}
+
+// lockSQLite takes the database's one write lock, as a process has it in the middle
+// of a save.
+func lockSQLite(ctx context.Context, path string) (release func(), err error) {
+	db, err := stdsql.Open("sqlite", "file:"+path+"?_busy_timeout=10000")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // so that ROLLBACK is said to the same one
+	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return func() {
+		_, _ = db.Exec("ROLLBACK") // as Close does, too
+		_ = db.Close()
+	}, nil
 }
 
 // openReader opens the database as another program would.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/integration/servers"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sinktest"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 )
@@ -90,7 +91,27 @@ func TestPostgresConformance(t *testing.T) {
 			return postgresRows(ctx, db, keys)
 		},
 		DeadLetters: first.(*sql.Sink).DeadLetters,
+		Hold: func(ctx context.Context, pipeline string, tp offsetstore.TopicPartition) (func(), error) {
+			return lockPostgresLane(ctx, db, pipeline, tp)
+		},
 	})
+}
+
+// lockPostgresLane locks the lane's row, as a transaction has it in the middle of a
+// save.
+func lockPostgresLane(ctx context.Context, db *stdsql.DB, pipeline string, tp offsetstore.TopicPartition) (release func(), err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	release = func() { _ = tx.Rollback() } // nothing was changed
+	var id int64
+	const lock = `SELECT id FROM lockstep_lane WHERE pipeline = $1 AND topic = $2 AND partition = $3 FOR UPDATE`
+	if err := tx.QueryRowContext(ctx, lock, pipeline, tp.Topic, tp.Partition).Scan(&id); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 func postgresRows(ctx context.Context, db *stdsql.DB, keys []string) (map[string]string, error) {
