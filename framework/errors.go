@@ -22,7 +22,7 @@ var (
 	// ErrUnknown: it could not be found out whether the save took effect.
 	ErrUnknown = errors.New("outcome of the save unknown")
 	// ErrNotApplied: the save is durable, but could not be made visible in
-	// time; the next claim does it.
+	// time; the next claim does it. The Outcome is Saved, the claim spent.
 	ErrNotApplied = errors.New("saved, but not applied in time")
 	// ErrCorrupt: what the sink has stored contradicts itself or was changed
 	// from outside. Nothing was written; an operator has to look.

@@ -13,8 +13,10 @@ import (
 // # The treaty
 //
 // A sink keeps, for each (pipeline, topic, partition), one position, the lane's
-// own small data, and who owns it. The names are kept byte for byte, never
-// rewritten: "a-b" and "ab" are two pipelines.
+// own small data, and who owns it; besides, state and dead letters. Output rows
+// belong to none of them: two partitions may write the same row. The names are kept
+// byte for byte, never rewritten: "a-b" and "ab" are two pipelines. A pipeline's has
+// up to 100 bytes, a topic's up to 249.
 //
 // Who retries: a sink may retry what its storage calls temporary, within
 // limits of its own, and only so that an operation takes effect at most once.
@@ -25,14 +27,22 @@ import (
 // goroutines. On one [Claim], Save calls never overlap each other or Release;
 // Load may overlap a Save, for keys that the save does not touch.
 //
-// What may be retained: nothing given to a call, after the call has returned.
+// What may be retained: nothing given to a call, after the call has returned, not
+// even in its answer, which belongs to the caller.
 //
-// Contexts: a cancelled context makes a call return soon; it never leaves half
-// of a batch behind. A call that was cut short says what is known of its
-// outcome.
+// Contexts: a cancelled context makes a call return soon, also where it waits for
+// another process, which may be stopped; it never leaves half of a batch behind. A
+// call that was cut short says what is known of its outcome.
 //
-// Close releases what the sink holds. Calls in flight end with an error, later
-// calls return [ErrClosed], and a second Close does nothing.
+// Damage: what is stored and cannot be read, or contradicts itself, is
+// [ErrCorrupt], never taken for nothing, and nobody goes on from it. A sink need
+// not notice what was changed into something else that is valid.
+//
+// Close releases what the sink holds. Calls in flight have ended or end soon, with
+// an error. Later ones return [ErrClosed], Save with the claim spent, except for
+// Release, which may return nil. A second Close does nothing. Once Close has
+// returned nil no save takes effect any more; if its context ends before that, it
+// may return the context's error and leave the rest to end by itself.
 //
 // Methods will not be removed or changed; further powers come as one-method
 // interfaces found by assertion, like [PositionLister].
@@ -88,8 +98,10 @@ type Claim[W any] interface {
 	// with the claim spent.
 	//
 	// b.From equals the To of the last Save of this claim, or Progress. A batch
-	// whose From is not the stored position must not be saved all the same: the
-	// outcome is NotSaved, and Err wraps [ErrCorrupt] or [ErrRefused]. Writes of
+	// whose From is not the stored position, at least in its offset, must not be
+	// saved all the same: the outcome is NotSaved, and Err wraps [ErrCorrupt] or
+	// [ErrRefused]. Ownership comes first: a former owner's save is refused with
+	// [ErrFenced], although the new owner has moved the position. Writes of
 	// one row take effect in their order. A batch may be empty but for the
 	// position, and To may equal From in everything but the lane data.
 	Save(ctx context.Context, b *Batch[W]) error
@@ -102,7 +114,7 @@ type Claim[W any] interface {
 }
 
 // Progress is what a lane has saved: where to continue, and small data of its
-// own (counters), opaque to the sink: nil or a few hundred bytes.
+// own (counters), opaque to the sink: a few hundred bytes or none, nil or empty.
 type Progress struct {
 	Position offsetstore.Position
 	Lane     []byte
@@ -118,14 +130,15 @@ type Batch[W any] struct {
 
 // StateKey finds one value of a reduction within a claim's partition. Pipeline,
 // topic and partition are the claim's. Window is 0 for a running total, else
-// the window's start in milliseconds since 1970.
+// the window's start in milliseconds since 1970. A nil Key is the empty one.
 type StateKey struct {
 	Operator string
 	Window   int64
 	Key      []byte
 }
 
-// StateEntry is a value to store, whole; a nil Value removes the key.
+// StateEntry is a value to store, whole; a nil Value removes the key, an empty one
+// is a value.
 type StateEntry struct {
 	StateKey
 	Value []byte
@@ -133,8 +146,10 @@ type StateEntry struct {
 
 // DeadLetter is a record that the pipeline could not process, kept whole so
 // that it can be inspected and replayed: nil and empty keys, values and header
-// values are kept apart, header keys may hold any bytes, and times are kept to
-// the millisecond. Pipeline, topic and partition are the claim's.
+// values are kept apart, and header keys may hold any bytes. Times are kept to the
+// millisecond, in any year: a producer may send any timestamp, while JSON of a
+// [time.Time] ends with the year 9999. The text of Error may be cleaned.
+// Pipeline, topic and partition are the claim's.
 type DeadLetter struct {
 	Offset    int64
 	Stage     string // where it failed, as in [RecordError]

@@ -46,8 +46,17 @@ type claimed[W any] interface { // framework.Claim
 type batchOf[W any] struct { // framework.Batch: what one Save makes durable as one
 	From, To    Progress     // {Position, Lane []byte}; From is what is stored, To what is to be
 	Writes      []W          // in order
-	State       []StateEntry // {StateKey{Operator, Window, Key}, Value}; a nil Value removes
-	DeadLetters []DeadLetter
+	State       []StateEntry // {StateKey, Value []byte}; a nil Value removes the key
+	DeadLetters []DeadLetter // in the order of their offsets
+}
+
+type deadLetter struct { // framework.DeadLetter
+	Offset              int64
+	Stage, Error        string
+	Attempts            int
+	FailedAt, Timestamp time.Time // the second is the record's own
+	Key, Value          []byte
+	Headers             []Header // {Key string, Value []byte}
 }
 
 type saveError struct { // framework.SaveError: what Save returns unless all is stored
@@ -77,15 +86,13 @@ var (
 		Window   int64
 		Key      []byte
 	}(StateKey{})
+	_ = deadLetter(DeadLetter{})
 	_ = struct {
-		Offset    int64
-		Stage     string
-		Error     string
-		Attempts  int
-		FailedAt  time.Time
-		Timestamp time.Time
-		Key       []byte
-		Value     []byte
-		Headers   []Header
-	}(DeadLetter{})
+		Key   string
+		Value []byte
+	}(Header{})
+	_ = struct {
+		Topic     string
+		Partition int32
+	}(TopicPartition{})
 )

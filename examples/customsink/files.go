@@ -78,7 +78,10 @@ func logEnd(dir string) (int, error) {
 		return 0, nil // nothing but .new-…
 	}
 	last, err := strconv.Atoi(newest)
-	return last + 1, err
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", framework.ErrCorrupt, filepath.Join(dir, newest), err)
+	}
+	return last + 1, nil
 }
 
 // readLog calls visit for every entry from number n on. A file that is missing

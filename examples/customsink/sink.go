@@ -104,7 +104,9 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 		data, err = os.ReadFile(path)
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &stored)
+		if err = json.Unmarshal(data, &stored); err != nil {
+			err = fmt.Errorf("%w: %s: %w", framework.ErrCorrupt, path, err)
+		}
 	}
 	if err != nil {
 		return stored, fmt.Errorf("customsink: pipeline %q: topic %s: %w", pipeline, topic, err)

@@ -61,6 +61,7 @@ func TestADamagedLogIsNeverContinued(t *testing.T) {
 		"removed": os.Remove,
 		"cut":     func(file string) error { return os.Truncate(file, 10) },
 		"empty":   func(file string) error { return os.Truncate(file, 0) },
+		"renamed": func(file string) error { return os.Rename(file, file+".bak") },
 	} {
 		root := t.TempDir()
 		s := open(t, root)
@@ -78,6 +79,24 @@ func TestADamagedLogIsNeverContinued(t *testing.T) {
 		if !errors.Is(err, framework.ErrCorrupt) {
 			t.Errorf("%s: Claim returned %v, want ErrCorrupt", damage, err)
 		}
+	}
+}
+
+func TestADamagedTopicIsNotTakenForANewOne(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root)
+	propose := func() error {
+		_, err := s.Topic(t.Context(), "p", tp.Topic, framework.TopicStart{ClusterID: "c"})
+		return err
+	}
+	if err := propose(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(root, "p-p", "t-in", "topic"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := propose(); !errors.Is(err, framework.ErrCorrupt) {
+		t.Errorf("Topic returned %v, want ErrCorrupt", err)
 	}
 }
 
