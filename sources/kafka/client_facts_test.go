@@ -25,6 +25,7 @@ func alone(t *testing.T, offset kgo.Offset, opts ...kgo.Opt) *kgo.Client {
 }
 
 func TestTheClientResetsSilentlyByDefault(t *testing.T) {
+	t.Parallel()
 	cl := alone(t, kgo.NewOffset().At(50))
 	fetches := cl.PollFetches(t.Context())
 	if err := fetches.Err(); err != nil {
@@ -36,6 +37,7 @@ func TestTheClientResetsSilentlyByDefault(t *testing.T) {
 }
 
 func TestTheClientRepeatsAnOutOfRangeFetchWithoutRest(t *testing.T) {
+	t.Parallel()
 	cl := alone(t, kgo.NewOffset().At(50), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
 	for range 100 { // by the end of which a client that rested would not be within the limit
 		fetches := cl.PollFetches(t.Context())
@@ -46,6 +48,7 @@ func TestTheClientRepeatsAnOutOfRangeFetchWithoutRest(t *testing.T) {
 }
 
 func TestTheClientGoesOnAfterALossOfData(t *testing.T) {
+	t.Parallel()
 	cl := alone(t, kgo.NewOffset().At(50).WithEpoch(0), kgo.ConsumeResetOffset(kgo.NoResetOffset()))
 	var loss *kgo.ErrDataLoss
 	if err := cl.PollFetches(t.Context()).Err(); !errors.As(err, &loss) {

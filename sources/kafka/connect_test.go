@@ -149,10 +149,11 @@ func TestServersThatStayAwayEndTheWait(t *testing.T) {
 
 // Some servers hang up on a wrong login without a word.
 func TestServersThatHangUpPointToTheLogin(t *testing.T) {
+	t.Parallel()
 	topic := unique("login")
 	_, b := fakeLogin(t, topic)
 	cfg := b.config("group", topic)
-	cfg.StartWait = 300 * time.Millisecond
+	cfg.StartWait = 2 * time.Second // enough for a connection
 	cfg.SASL = &kafkasource.SASL{Mechanism: kafkasource.Plain, User: "admin", Password: "wrong"}
 	r := run(t, cfg, newRecorder(t))
 	r.wait()
@@ -176,6 +177,7 @@ func TestStopEndsTheWaitForServers(t *testing.T) {
 }
 
 func TestAMissingTopicIsRefused(t *testing.T) {
+	t.Parallel()
 	topic := unique("there")
 	_, b := fake(t, topic, 1)
 	cfg := b.config(unique("group"), topic, "nowhere")
@@ -188,6 +190,7 @@ func TestAMissingTopicIsRefused(t *testing.T) {
 }
 
 func TestATopicThatIsCreatedInTimeIsRead(t *testing.T) {
+	t.Parallel()
 	topic, late := unique("there"), unique("late")
 	c, b := fake(t, topic, 1)
 	cfg := b.config(unique("group"), topic, late)
@@ -206,6 +209,7 @@ func TestATopicThatIsCreatedInTimeIsRead(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	topic := unique("login")
 	c, b := fakeLogin(t, topic)
 	for _, test := range []struct {

@@ -53,6 +53,7 @@ func requireLeftAlone(t *testing.T, c *kfake.Cluster, b *broker, lanes *recorder
 }
 
 func TestRetentionThatOvertakesAPartitionFailsItAlone(t *testing.T) {
+	t.Parallel()
 	topic := unique("retention")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 100)
@@ -83,6 +84,7 @@ func TestRetentionThatOvertakesAPartitionFailsItAlone(t *testing.T) {
 }
 
 func TestATopicMadeAgainFailsItsPartitions(t *testing.T) {
+	t.Parallel()
 	topic, steady := unique("recreated"), unique("steady")
 	c, b := fake(t, topic, 1, kfake.SeedTopics(1, steady))
 	b.produce(topic, 0, 0, 10)
@@ -105,6 +107,7 @@ func TestATopicMadeAgainFailsItsPartitions(t *testing.T) {
 
 // Once the operator has decided, the same process can read the new topic.
 func TestATopicMadeAgainCanBeStartedAnew(t *testing.T) {
+	t.Parallel()
 	topic := unique("renewed")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -135,6 +138,7 @@ func TestATopicMadeAgainCanBeStartedAnew(t *testing.T) {
 }
 
 func TestATopicThatWasDeletedFailsItsPartitions(t *testing.T) {
+	t.Parallel()
 	topic, steady := unique("deleted"), unique("steady")
 	c, b := fake(t, topic, 1, kfake.SeedTopics(1, steady))
 	b.produce(topic, 0, 0, 10)
@@ -159,6 +163,7 @@ func TestATopicThatWasDeletedFailsItsPartitions(t *testing.T) {
 // When a partition moves to another leader the client compares epochs. If the
 // log was cut, it reports the loss and goes on below, with other records.
 func TestATruncatedLogFailsThePartition(t *testing.T) {
+	t.Parallel()
 	topic := unique("truncated")
 	c, b := fake(t, topic, 2, kfake.NumBrokers(2))
 	b.produce(topic, 0, 0, 10)
@@ -190,6 +195,7 @@ func TestATruncatedLogFailsThePartition(t *testing.T) {
 // The client ignores a seek to where it believes it is, even if it has moved
 // back since. What it then reads from below is not delivered.
 func TestAfterAFailureTheSamePositionCanBeStartedAgain(t *testing.T) {
+	t.Parallel()
 	topic := unique("again")
 	c, b := fake(t, topic, 1, kfake.NumBrokers(2))
 	b.produce(topic, 0, 0, 10)
@@ -237,6 +243,7 @@ func cutAt(req *kmsg.OffsetForLeaderEpochRequest, offset int64) kmsg.Response {
 
 // An error that passes is looked into and forgotten: nothing is lost or skipped.
 func TestAPassingErrorOfReadingIsRetried(t *testing.T) {
+	t.Parallel()
 	topic := unique("passing")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -257,6 +264,7 @@ func TestAPassingErrorOfReadingIsRetried(t *testing.T) {
 
 // A lane that pauses while an error is looked into stays paused.
 func TestAPauseOutlivesARetriedError(t *testing.T) {
+	t.Parallel()
 	topic := unique("pausederr")
 	c, b := fake(t, topic, 2)
 	lanes := newRecorder(t)
@@ -284,6 +292,7 @@ func TestAPauseOutlivesARetriedError(t *testing.T) {
 }
 
 func TestMissingRightsOnATopicFailThePartition(t *testing.T) {
+	t.Parallel()
 	topic := unique("rights")
 	c, b := fake(t, topic, 2)
 	lanes := newRecorder(t)
@@ -305,6 +314,7 @@ func TestMissingRightsOnATopicFailThePartition(t *testing.T) {
 // Bytes that cannot be decoded are fetched again, since the fault may be in
 // transit, but not for ever.
 func TestAnUnreadableRecordFailsThePartition(t *testing.T) {
+	t.Parallel()
 	topic := unique("corrupt")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 5)
@@ -365,6 +375,7 @@ func corrupt(req *kmsg.FetchRequest) kmsg.Response {
 
 // Backpressure: a lane that pauses after each hand-over gets every record once.
 func TestPauseAndResumeLoseNothing(t *testing.T) {
+	t.Parallel()
 	topic := unique("pressure")
 	_, b := fake(t, topic, 2)
 	const total = 30000
@@ -393,6 +404,7 @@ func TestPauseAndResumeLoseNothing(t *testing.T) {
 
 // Of what is read ahead, a paused partition keeps nothing: it is fetched again.
 func TestAPausedPartitionIsSilentSoon(t *testing.T) {
+	t.Parallel()
 	topic := unique("soon")
 	_, b := fake(t, topic, 1)
 	const total = 20000

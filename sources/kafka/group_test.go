@@ -89,6 +89,7 @@ func (r *recorder) assigned() (n int) {
 }
 
 func TestPartitionsMoveBetweenInstancesWithoutGapOrRepetition(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("moves"), unique("group")
 	const partitions = 4
 	_, b := fake(t, topic, partitions)
@@ -135,6 +136,7 @@ func TestPartitionsMoveBetweenInstancesWithoutGapOrRepetition(t *testing.T) {
 }
 
 func TestADeadPartitionDoesNothing(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("dead"), unique("group")
 	_, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -169,6 +171,7 @@ func TestADeadPartitionDoesNothing(t *testing.T) {
 // Revoked may block for long. The client's own way of blocking a rebalance
 // would stop the records of all other partitions meanwhile.
 func TestASlowRevocationDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("slow"), unique("group")
 	_, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -205,6 +208,7 @@ func TestASlowRevocationDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 func TestRevokedEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	topic := unique("deadline")
 	_, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -218,6 +222,7 @@ func TestRevokedEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestStopEndsABlockedPoll(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("blocked"), unique("group")
 	c, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -241,6 +246,7 @@ func TestStopEndsABlockedPoll(t *testing.T) {
 // A group waits for a member that has died as long as its session lasts. A stop
 // that comes meanwhile must not: there is nothing to give up.
 func TestStopDoesNotWaitForARebalance(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("stuck"), unique("group")
 	c, b := fake(t, topic, 1)
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -288,6 +294,7 @@ func (b *broker) die(group, topic string, session time.Duration) {
 
 // A restart after a kill seems to hang: the log says why, how long and what helps.
 func TestAGroupThatWaitsForADeadMemberIsExplainedOnce(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("dead"), unique("group")
 	_, b := fake(t, topic, 1)
 	b.die(group, topic, 3*time.Second)
@@ -310,6 +317,7 @@ func TestAGroupThatWaitsForADeadMemberIsExplainedOnce(t *testing.T) {
 }
 
 func TestALostSessionLosesThePartitionsAndJoinsAgain(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("lost"), unique("group")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -335,6 +343,7 @@ func TestALostSessionLosesThePartitionsAndJoinsAgain(t *testing.T) {
 }
 
 func TestAddedPartitionsArePickedUp(t *testing.T) {
+	t.Parallel()
 	topic := unique("grows")
 	_, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -354,6 +363,7 @@ func TestAddedPartitionsArePickedUp(t *testing.T) {
 // A member whose view of the topic is old can be assigned a partition it does
 // not know. Its client would look up the position and bend it into the log.
 func TestAPartitionTheClientDoesNotKnowYetStartsWhereItShould(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("unknown"), unique("group")
 	_, b := fake(t, topic, 2)
 	sink := newStore()
@@ -385,6 +395,7 @@ func TestAPartitionTheClientDoesNotKnowYetStartsWhereItShould(t *testing.T) {
 
 // Lag tools see where a partition was started before anything of it is saved.
 func TestAStartIsMirroredIfTheGroupHoldsSomethingElse(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("begin"), unique("group")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -408,6 +419,7 @@ func TestAStartIsMirroredIfTheGroupHoldsSomethingElse(t *testing.T) {
 }
 
 func TestMirrorIsVisibleToLagTools(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("mirror"), unique("group")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 100)
@@ -436,6 +448,7 @@ func TestMirrorIsVisibleToLagTools(t *testing.T) {
 }
 
 func TestTheLastMirroredPositionIsCommittedBeforeLeaving(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("flush"), unique("group")
 	_, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -458,6 +471,7 @@ func TestTheLastMirroredPositionIsCommittedBeforeLeaving(t *testing.T) {
 }
 
 func TestARefusedMirrorIsSentAgain(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("again"), unique("group")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -476,6 +490,7 @@ func TestARefusedMirrorIsSentAgain(t *testing.T) {
 }
 
 func TestConfirmAsksTheGroup(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("confirm"), unique("group")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -506,6 +521,7 @@ func TestConfirmAsksTheGroup(t *testing.T) {
 // one, keeps its partitions, and nobody is told. Whoever asks then must not be
 // told that they are gone: they would be left to nobody.
 func TestAMemberThatIsDroppedWhileItJoinsKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("rejoin"), unique("group")
 	c, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -531,6 +547,7 @@ func TestAMemberThatIsDroppedWhileItJoinsKeepsWhatItHas(t *testing.T) {
 }
 
 func TestConfirmOfAMemberThatWasRemoved(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("stale"), unique("group")
 	_, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -554,6 +571,7 @@ func TestConfirmOfAMemberThatWasRemoved(t *testing.T) {
 }
 
 func TestConfirmThatCannotAskSaysSo(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("unasked"), unique("group")
 	c, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -573,6 +591,7 @@ func TestConfirmThatCannotAskSaysSo(t *testing.T) {
 }
 
 func TestAStaticMemberKeepsItsPartitionsOverARestart(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("static"), unique("group")
 	c, b := fake(t, topic, 2)
 	cfg := b.config(group, topic)
@@ -597,6 +616,7 @@ func TestAStaticMemberKeepsItsPartitionsOverARestart(t *testing.T) {
 }
 
 func TestTwoProcessesWithOneInstanceID(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("twice"), unique("group")
 	_, b := fake(t, topic, 1)
 	cfg := b.config(group, topic)
@@ -615,6 +635,7 @@ func TestTwoProcessesWithOneInstanceID(t *testing.T) {
 }
 
 func TestAGroupOfAnotherKindIsRefused(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("kinds"), unique("group")
 	c, b := fake(t, topic, 1)
 	newBroker(t, b.addrs, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.RangeBalancer()))
@@ -629,6 +650,7 @@ func TestAGroupOfAnotherKindIsRefused(t *testing.T) {
 }
 
 func TestMissingRightsOnTheGroupEndTheRun(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("rights"), unique("group")
 	c, b := fake(t, topic, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: group, Err: kerr.GroupAuthorizationFailed, TopLevel: true, Count: -1})
@@ -640,6 +662,7 @@ func TestMissingRightsOnTheGroupEndTheRun(t *testing.T) {
 }
 
 func TestMissingRightsOnTheGroupsOffsetsEndTheRun(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("rights"), unique("group")
 	c, b := fake(t, topic, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
@@ -666,6 +689,7 @@ func TestReadingGoesOnAfterTheBrokerWasRestarted(t *testing.T) {
 }
 
 func TestHundredsOfPartitionsStart(t *testing.T) {
+	t.Parallel()
 	topic := unique("many")
 	const partitions = 300
 	_, b := fake(t, topic, partitions)
@@ -686,6 +710,7 @@ func TestHundredsOfPartitionsStart(t *testing.T) {
 }
 
 func TestASourceRunsOnce(t *testing.T) {
+	t.Parallel()
 	topic := unique("once")
 	_, b := fake(t, topic, 1)
 	src, err := kafkasource.New(b.config(unique("group"), topic))

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +23,16 @@ import (
 	kafkasource "github.com/lockstep-stream/lockstep/sources/kafka"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait more than they work: for heartbeats, sessions and fetches.
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = p.Value.Set(strconv.Itoa(testsAtOnce))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const testsAtOnce = 8
 
 // broker is what a test runs against: an in-process Kafka or a real one.
 type broker struct {

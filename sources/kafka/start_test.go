@@ -18,6 +18,7 @@ import (
 )
 
 func TestEachPartitionStartsAtItsPosition(t *testing.T) {
+	t.Parallel()
 	topic := unique("start")
 	_, b := fake(t, topic, 3)
 	for p := range int32(3) {
@@ -37,6 +38,7 @@ func TestEachPartitionStartsAtItsPosition(t *testing.T) {
 }
 
 func TestRecordsArriveWhole(t *testing.T) {
+	t.Parallel()
 	topic := unique("whole")
 	_, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 1)
@@ -60,6 +62,7 @@ func TestRecordsArriveWhole(t *testing.T) {
 }
 
 func TestNothingIsFetchedBeforeStart(t *testing.T) {
+	t.Parallel()
 	topic := unique("silent")
 	c, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -84,6 +87,7 @@ func TestNothingIsFetchedBeforeStart(t *testing.T) {
 }
 
 func TestStartStaysPausedUntilResume(t *testing.T) {
+	t.Parallel()
 	topic := unique("paused")
 	_, b := fake(t, topic, 2)
 	b.produce(topic, 0, 0, 10)
@@ -108,6 +112,7 @@ func TestStartStaysPausedUntilResume(t *testing.T) {
 }
 
 func TestStartRefusesPositionsThatTheLogDoesNotHold(t *testing.T) {
+	t.Parallel()
 	topic := unique("refused")
 	c, b := fake(t, topic, 1, kfake.NumBrokers(2))
 	b.produce(topic, 0, 0, 10) // epoch 0
@@ -163,6 +168,7 @@ func TestStartRefusesPositionsThatTheLogDoesNotHold(t *testing.T) {
 }
 
 func TestAStartThatIsRefusedIsReportedWithWhatIsKnown(t *testing.T) {
+	t.Parallel()
 	topic := unique("report")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -194,6 +200,7 @@ func TestAStartThatIsRefusedIsReportedWithWhatIsKnown(t *testing.T) {
 
 // What is remembered of a topic for a moment must not blur the diagnosis.
 func TestATopicMadeAgainAMomentAgoIsNotTakenForATruncatedOne(t *testing.T) {
+	t.Parallel()
 	topic := unique("moment")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -218,6 +225,7 @@ func TestATopicMadeAgainAMomentAgoIsNotTakenForATruncatedOne(t *testing.T) {
 }
 
 func TestStartRefusesANegativePosition(t *testing.T) {
+	t.Parallel()
 	topic := unique("negative")
 	_, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -228,6 +236,7 @@ func TestStartRefusesANegativePosition(t *testing.T) {
 }
 
 func TestStartWaitsForServersWithinItsContext(t *testing.T) {
+	t.Parallel()
 	topic := unique("waits")
 	c, b := fake(t, topic, 1)
 	lanes := newRecorder(t)
@@ -250,6 +259,7 @@ func TestStartWaitsForServersWithinItsContext(t *testing.T) {
 }
 
 func TestAFailedStartLeavesThePartitionSilent(t *testing.T) {
+	t.Parallel()
 	topic := unique("silent")
 	_, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 10)
@@ -272,6 +282,7 @@ func TestAFailedStartLeavesThePartitionSilent(t *testing.T) {
 // A lane whose claim was spent starts again where the sink says. Nothing that
 // was read before may come after it.
 func TestStartingAgainDeliversNothingStale(t *testing.T) {
+	t.Parallel()
 	topic := unique("again")
 	_, b := fake(t, topic, 2)
 	const total = 20000
@@ -322,6 +333,7 @@ func startQuietly(lanes *recorder, l *lane, at int64) error {
 }
 
 func TestResolveAppliesTheRulesToEveryPartition(t *testing.T) {
+	t.Parallel()
 	topic := unique("resolve")
 	c, b := fake(t, topic, 6)
 	for p := range int32(6) {
@@ -370,6 +382,7 @@ func TestResolveAppliesTheRulesToEveryPartition(t *testing.T) {
 }
 
 func TestGapsInOffsetsAreNoFault(t *testing.T) {
+	t.Parallel()
 	topic := unique("gaps")
 	_, b := fake(t, topic, 1)
 	b.transaction(topic, 0, 0, 5, true)    // 0..4, marker 5
@@ -396,6 +409,7 @@ func TestGapsInOffsetsAreNoFault(t *testing.T) {
 }
 
 func TestLatestStandsBeforeAnOpenTransaction(t *testing.T) {
+	t.Parallel()
 	topic := unique("open")
 	_, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 3)
@@ -417,6 +431,7 @@ func TestLatestStandsBeforeAnOpenTransaction(t *testing.T) {
 }
 
 func TestTheGroupsOffsetNeverDecidesTheStart(t *testing.T) {
+	t.Parallel()
 	topic, group := unique("mirror"), unique("group")
 	c, b := fake(t, topic, 1)
 	b.produce(topic, 0, 0, 100)
