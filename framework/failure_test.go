@@ -356,6 +356,26 @@ func TestWriteTheSinkCouldNeverSaveIsBlamedOnItsRecord(t *testing.T) {
 	})
 }
 
+// Records at fault one after another are each found once, and passed by.
+func TestRecordsInARowThatTheSinkCouldNeverSave(t *testing.T) {
+	for _, action := range []framework.Action{framework.ActionSkip, framework.ActionDeadLetter} {
+		t.Run(fmt.Sprint(action), func(t *testing.T) {
+			onBed(t, func(b *bed) {
+				b.opts.Hooks.BeforeSave = tooLargeFor(7)
+				claims := 0
+				b.cfg.Hooks.Claimed = func(framework.ClaimedEvent) { claims++ }
+				b.log.Produce("in", 0, "a=1", "a=huge", "a=huge", "a=huge", "a=2")
+				b.mustRun(pipelineOf(t, copyOf, framework.OnOutputFailure(framework.FailurePolicy{Action: action})))
+				b.wantRows("copy", "in/0@0: a=1", "in/0@4: a=2")
+				b.wantPosition(in0, 5)
+				if claims > 12 {
+					t.Errorf("%d claims for three records at fault", claims)
+				}
+			})
+		})
+	}
+}
+
 // A batch too large for the sink is halved until it fits, or until one record
 // is found that is too large by itself.
 func TestBatchTooLargeIsHalvedDownToTheRecordAtFault(t *testing.T) {

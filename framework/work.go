@@ -97,10 +97,14 @@ func (l *lane[W]) nextChunk() bool {
 	return true
 }
 
-// full reports whether the batch has reached a limit. One that only moves the
-// position never does, since it holds nothing.
+// full reports whether the batch has reached a limit, or the record at fault. One
+// that only moves the position reaches no limit, since it holds nothing.
 func (l *lane[W]) full() bool {
 	c := &l.tenure.cur
+	if c.records > 0 && l.tenure.last == l.limits.culprit {
+		// Saved at once, so that no other record is blamed before this one is done.
+		return true
+	}
 	if l.positionOnly() {
 		return false
 	}
