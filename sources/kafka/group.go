@@ -31,8 +31,9 @@ func (r *run) onAssigned(_ context.Context, cl *kgo.Client, added map[string][]i
 	ps := make([]framework.Partition, 0, len(added))
 
 	// A topic that was subscribed anew can be assigned again without having been
-	// revoked.
+	// revoked. Its lane may have resumed it since the pause above.
 	r.lose(r.lookup(added))
+	cl.PauseFetchPartitions(added)
 
 	r.mu.Lock()
 	for _, tp := range sorted(added) {

@@ -87,6 +87,10 @@ func (p *partition) hand(recs []*kgo.Record, logEnd int64) int {
 		return 0
 	}
 	records, size := convert(recs)
+	if logEnd >= 0 {
+		// The broker notes the end before it reads, and may read what came since.
+		logEnd = max(logEnd, recs[len(recs)-1].Offset+1)
+	}
 	p.run.lanes.Records(p, records, logEnd)
 	return size
 }
