@@ -33,7 +33,12 @@ type claim struct {
 func (s *Sink) Claim(ctx context.Context, pipeline string, tp offsetstore.TopicPartition, start offsetstore.Position) (framework.Claim[Write], error) {
 	c := &claim{sink: s, pipeline: pipeline, tp: tp, token: rand.Text()}
 	err := s.call(ctx, func(ctx context.Context) error {
-		return s.writers.transaction(ctx, func(w *writer) error { return c.take(ctx, w, start) })
+		take := func(w *writer) error { return c.take(ctx, w, start) }
+		err := s.writers.transaction(ctx, take)
+		if err != nil && s.dialect.evict(ctx, s.pools.read, pipeline, tp, err) {
+			return s.writers.transaction(ctx, take)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, c.wrap("claim", err)

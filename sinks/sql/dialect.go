@@ -4,6 +4,8 @@ import (
 	"context"
 	stdsql "database/sql"
 	"strings"
+
+	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
 // dialect is all that differs between databases: the rest of the package speaks
@@ -43,6 +45,10 @@ type dialect interface {
 	// write writes rows of one table by the same operation, as one statement or
 	// several.
 	write(ctx context.Context, w *writer, t *boundTable, run []*Write) error
+	// evict ends the session of a frozen owner that holds tp's row and that the
+	// database would never end by itself, if err says that a claim has waited for
+	// it in vain. It reports whether it has ended one.
+	evict(ctx context.Context, q querier, pipeline string, tp offsetstore.TopicPartition, err error) bool
 	// reason tells what kind of error the database has given.
 	reason(err error) reason
 	// transient tells of an error of a transaction that was not committed whether

@@ -90,7 +90,8 @@ type reason uint8
 
 const (
 	reasonOther       reason = iota
-	reasonRefused            // the statement's content: constraint, type, missing table
+	reasonRefused            // the statement's content: constraint, type
+	reasonMissing            // a table or column that is not there, whatever the content
 	reasonTooLarge           // a value or row exceeds the database's limit
 	reasonUnavailable        // locked, full, broken: later may help
 	reasonDamaged            // the database itself is damaged
@@ -107,6 +108,7 @@ func typed(d dialect, err error) error {
 		reasonTooLarge:    framework.ErrTooLarge,
 		reasonUnavailable: framework.ErrUnavailable,
 		reasonDamaged:     framework.ErrCorrupt,
+		reasonMissing:     framework.ErrConfig,
 		reasonForbidden:   framework.ErrConfig,
 	}
 	kind := kinds[d.reason(err)]

@@ -83,7 +83,7 @@ func (s *Sink) compareFormat(ctx context.Context, q querier) error {
 	switch {
 	case errors.Is(err, stdsql.ErrNoRows):
 		return &SchemaError{Table: "lockstep_format", Reason: "it is empty; run Migrate, or `lockstep migrate --sink …`"}
-	case s.dialect.reason(err) == reasonRefused:
+	case s.dialect.reason(err) == reasonMissing:
 		return s.whyNoFormat(ctx, q, err)
 	case err != nil:
 		return err

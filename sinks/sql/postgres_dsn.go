@@ -26,7 +26,8 @@ const (
 
 // postgresDefaults are the parameters of each session that a DSN does not give.
 // An owner that is frozen within a transaction is ended by the first, sooner than
-// the next owner ceases to wait for its row by the second.
+// the next owner ceases to wait for its row by the second; within a COPY, where no
+// timeout of the server's holds, by that next owner.
 var postgresDefaults = map[string]string{
 	"idle_in_transaction_session_timeout": "10s",
 	"lock_timeout":                        "30s",

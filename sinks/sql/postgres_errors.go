@@ -19,7 +19,7 @@ var postgresReasons = map[string]reason{
 	"21": reasonRefused, // one row changed twice
 	"22": reasonRefused, // a value out of range
 	"23": reasonRefused, // a constraint
-	"42": reasonRefused, // a table or column that is not there
+	"42": reasonRefused, // what a column's type or a check makes of a value
 	"44": reasonRefused, // a view's check
 	"P0": reasonRefused, // raised by a trigger
 	"0A": reasonRefused, // not supported
@@ -35,6 +35,9 @@ var postgresReasons = map[string]reason{
 	"58": reasonUnavailable, // input and output
 
 	"XX": reasonDamaged,
+
+	"42P01": reasonMissing, // a table
+	"42703": reasonMissing, // a column
 
 	"28":    reasonForbidden, // the login
 	"3D":    reasonForbidden, // the database

@@ -5,7 +5,9 @@ package sql_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/integration/servers"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 	"github.com/lockstep-stream/lockstep/sinks/sql"
 )
 
@@ -125,6 +128,70 @@ func TestPostgresConnectionLostBeforeTheCommit(t *testing.T) {
 		t.Fatalf("after %d cuts Save returned %v", cuts, err)
 	}
 	wantPostgresAgreement(t, s, openPostgres(t, database), 0)
+}
+
+// An owner that is frozen while it sends the rows of a COPY is ended by no timeout
+// of the server's, but by the next owner.
+func TestPostgresFrozenInCopyIsEndedByTheNextOwner(t *testing.T) {
+	database := postgresDatabase(t)
+	proxy := startProxy(t, servers.Postgres(t))
+	c := claimLane(t, openPostgresSink(t, proxy.addr(), database), 0)
+	asleep, once := make(chan struct{}), sync.Once{}
+	proxy.on(func(statement string) fate {
+		if statement != copyData {
+			return pass
+		}
+		once.Do(func() { close(asleep) })
+		return freeze
+	})
+	saved := make(chan error, 1)
+	go func() { saved <- c.Save(t.Context(), eventBatch(0, 0, 500)) }()
+	<-asleep
+	next := openPostgresSink(t, servers.Postgres(t), database, "lock_timeout=500ms")
+	owner := claimLane(t, next, 0)
+	if err := owner.Save(t.Context(), eventBatch(0, 0, 15)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-saved; !errors.Is(err, framework.ErrFenced) {
+		t.Errorf("the save of the frozen owner returned %v, want that it is fenced", err)
+	}
+	if at := wantPostgresAgreement(t, next, openPostgres(t, database), 0); at != 15 {
+		t.Errorf("the position is %d, want 15", at)
+	}
+}
+
+// Lanes that write the same rows, each in an order of its own, wait for each other
+// and end in no deadlock.
+func TestPostgresLanesThatWriteTheSameRows(t *testing.T) {
+	database := postgresDatabase(t)
+	s := openPostgresSink(t, servers.Postgres(t), database)
+	var wg sync.WaitGroup
+	for lane := range int32(6) {
+		c := claimLane(t, s, lane)
+		wg.Go(func() {
+			for at := range int64(8) {
+				if err := c.Save(t.Context(), upserts(at, rand.Perm(1000))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var deadlocks int
+	err := openPostgres(t, database).QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
+	if err != nil || deadlocks > 0 {
+		t.Errorf("%d deadlocks, %v", deadlocks, err)
+	}
+}
+
+// upserts is a batch for one record, which changes the rows given.
+func upserts(at int64, rows []int) *framework.Batch[sql.Write] {
+	b := &framework.Batch[sql.Write]{From: framework.Progress{Position: offsetstore.At(at)}, To: framework.Progress{Position: offsetstore.At(at + 1)}}
+	for _, row := range rows {
+		b.Writes = append(b.Writes, events.Upsert(event{Offset: int64(row), Source: "x", Health: at}))
+	}
+	return b
 }
 
 // An owner that is frozen in a transaction holds its lane's row until the server

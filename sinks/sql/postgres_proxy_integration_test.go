@@ -117,6 +117,19 @@ func (l *link) up() {
 
 var errCut = errors.New("cut")
 
+// copyData stands for a statement where rows of a COPY are sent.
+const copyData = "rows of a COPY"
+
+func statementOf(head, body []byte) string {
+	switch {
+	case len(head) == 5 && head[0] == 'Q':
+		return strings.TrimRight(string(body), "\x00")
+	case len(head) == 5 && head[0] == 'd':
+		return copyData
+	}
+	return ""
+}
+
 func (l *link) copyMessage(typeBytes int) error {
 	head := make([]byte, typeBytes+4)
 	if _, err := io.ReadFull(l.client, head); err != nil {
@@ -126,8 +139,8 @@ func (l *link) copyMessage(typeBytes int) error {
 	if _, err := io.ReadFull(l.client, body); err != nil {
 		return err
 	}
-	if typeBytes == 1 && head[0] == 'Q' {
-		switch l.proxy.fateOf(strings.TrimRight(string(body), "\x00")) {
+	if statement := statementOf(head, body); statement != "" {
+		switch l.proxy.fateOf(statement) {
 		case cutBefore:
 			return errCut
 		case cutAfter:

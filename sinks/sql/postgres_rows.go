@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,22 +45,22 @@ func (w *writer) writeRows(ctx context.Context, t *boundTable, s statement, run 
 }
 
 // latest keeps the last write of each row: one statement cannot change a row
-// twice, and what came before the last is not seen by anybody.
+// twice, and what came before the last is not seen by anybody. It sorts them by
+// key, so that lanes which write the same rows lock them in one order and do not
+// end as deadlocks.
 func (t *boundTable) latest(run []*Write) []*Write {
 	if len(run) == 1 {
 		return run
 	}
-	places := make(map[string]int, len(run))
-	kept := make([]*Write, 0, len(run))
+	last := make(map[string]*Write, len(run))
 	var key []byte
 	for _, w := range run {
 		key = t.appendKey(key[:0], w)
-		if at, again := places[string(key)]; again {
-			kept[at] = w
-			continue
-		}
-		places[string(key)] = len(kept)
-		kept = append(kept, w)
+		last[string(key)] = w
+	}
+	kept := make([]*Write, 0, len(last))
+	for _, k := range slices.Sorted(maps.Keys(last)) {
+		kept = append(kept, last[k])
 	}
 	return kept
 }

@@ -203,7 +203,7 @@ func TestPostgresRefusedRowIsNamed(t *testing.T) {
 	}
 }
 
-func TestPostgresTableChangedUnderARunningLaneIsARefusal(t *testing.T) {
+func TestPostgresTableChangedUnderARunningLaneIsNoFaultOfTheRecords(t *testing.T) {
 	database := postgresDatabase(t)
 	s := openPostgresSink(t, servers.Postgres(t), database)
 	conn := openPostgres(t, database)
@@ -212,7 +212,7 @@ func TestPostgresTableChangedUnderARunningLaneIsARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	execPostgres(t, conn, `ALTER TABLE events RENAME COLUMN health TO wealth`)
-	wantNotSaved(t, c.Save(t.Context(), eventBatch(0, 5, 10)), framework.ErrRefused, false)
+	wantNotSaved(t, c.Save(t.Context(), eventBatch(0, 5, 10)), framework.ErrConfig, false)
 	execPostgres(t, conn, `ALTER TABLE events RENAME COLUMN wealth TO health`)
 	if err := c.Save(t.Context(), eventBatch(0, 5, 10)); err != nil {
 		t.Fatalf("after the column is back: %v", err)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/lockstep-stream/lockstep/framework"
+	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
 //go:embed schema/sqlite.sql
@@ -34,6 +36,11 @@ func (sqlite) maxKeyBytes() int              { return 0 }
 func (sqlite) limits(string) func(any) error { return nil }
 func (sqlite) stateTable() *boundTable       { return sqliteState }
 func (sqlite) stateKey(key []byte) []any     { return []any{key} }
+
+// evict: the lock of a frozen process is known to the operating system alone.
+func (sqlite) evict(context.Context, querier, string, offsetstore.TopicPartition, error) bool {
+	return false
+}
 
 // transient: SQLite waits for locks by itself.
 func (sqlite) transient(error) bool { return false }
@@ -259,6 +266,10 @@ func affinity(declared string) string {
 	}
 }
 
+// missing is how SQLite says that a table or column is not there: it has one code
+// for all errors of a statement.
+var missing = regexp.MustCompile(`no such (table|column)|has no column named`)
+
 // reason sorts SQLite's result codes.
 func (sqlite) reason(err error) reason {
 	var e *driver.Error
@@ -266,7 +277,12 @@ func (sqlite) reason(err error) reason {
 		return reasonOther
 	}
 	switch e.Code() & 0xff { // the rest of the code is detail
-	case codes.SQLITE_CONSTRAINT, codes.SQLITE_MISMATCH, codes.SQLITE_ERROR, codes.SQLITE_RANGE:
+	case codes.SQLITE_ERROR:
+		if missing.MatchString(e.Error()) {
+			return reasonMissing
+		}
+		return reasonRefused
+	case codes.SQLITE_CONSTRAINT, codes.SQLITE_MISMATCH, codes.SQLITE_RANGE:
 		return reasonRefused
 	case codes.SQLITE_TOOBIG:
 		return reasonTooLarge
