@@ -223,3 +223,32 @@ func TestAnEmptyDatabaseIsSaidToBeEmpty(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}
 }
+
+func TestMistakesNameWhatToType(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"position --sink sqlite://x.db", exitUsage, `unknown command "position"; is it positions?`},
+		{"position", exitUsage, `unknown command "position"; is it positions?`},
+		{"quux", exitUsage, "`lockstep help` lists the commands"},
+		{"--bogus", exitUsage, "unknown flag: --bogus\nlockstep: --help tells"},
+		{"positions --bogus", exitUsage, "unknown flag: --bogus\nlockstep: --help tells"},
+		{"positions --sink sqlite://" + filepath.Dir(text), exitFailed, "check --sink: "},
+		{"migrate --sink sqlite://" + text + "/x.db", exitFailed, "check --sink: "},
+		{"positions --sink sqlite://x.db --wait -1s", exitUsage, "--wait -1s"},
+		{"positions --sink postgres://127.0.0.1:1/db --wait 0", exitFailed, "no connection to the server within 0s"},
+		{"positions --sink cassandra://127.0.0.1:1/ks --wait 0", exitFailed, "127.0.0.1:1"},
+		{"positions --sink sqlite://" + text, exitFailed, "is no SQLite database"},
+	} {
+		code, out, stderr := lockstep(t, strings.Fields(test.args)...)
+		if code != test.code || out != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "damaged") {
+			t.Errorf("lockstep %s: exit %d, %q, %q; want exit %d and %q", test.args, code, out, stderr, test.code, test.want)
+		}
+	}
+}

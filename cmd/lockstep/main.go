@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
+	cmd.SetFlagErrorFunc(func(at *cobra.Command, err error) error {
+		if at == cmd && !strings.HasPrefix(args[0], "-") {
+			return unknownCommand(cmd, args[0]) // its flags are not what is wrong
+		}
+		return err
+	})
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -53,6 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &failed) {
 		return exitFailed
 	}
+	fmt.Fprintln(stderr, "lockstep: --help tells commands and flags")
 	return exitUsage
 }
 
@@ -68,6 +76,13 @@ func failed(err error) error {
 	return &failure{err}
 }
 
+func unknownCommand(root *cobra.Command, name string) error {
+	if alike := root.SuggestionsFor(name); len(alike) > 0 {
+		return fmt.Errorf("unknown command %q; is it %s?", name, strings.Join(alike, " or "))
+	}
+	return fmt.Errorf("unknown command %q; `lockstep help` lists the commands", name)
+}
+
 func root(log *slog.Logger) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lockstep",
@@ -78,9 +93,9 @@ is named by --sink.
 ` + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; `lockstep help` lists the commands", args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},

@@ -24,10 +24,10 @@ several machines at once.
 		Args:                  noArguments,
 		DisableFlagsInUseLine: true,
 	}
-	dsn := sinkFlag(cmd)
+	dsn, wait := sinkFlag(cmd), waitFlag(cmd)
 	files := cmd.Flags().StringArray("schema", nil, "a file with statements that create tables of yours; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		db, err := parseSink(*dsn, log)
+		db, err := parseSink(*dsn, *wait, log)
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ positions is one (1), and the pipelines that have some are named.`,
 		Args:                  noArguments,
 		DisableFlagsInUseLine: true,
 	}
-	dsn := sinkFlag(cmd)
+	dsn, wait := sinkFlag(cmd), waitFlag(cmd)
 	pipeline := cmd.Flags().String("pipeline", "", "only this pipeline (default all)")
 	output := cmd.Flags().String("output", "table", "table, or json: one object a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +48,7 @@ positions is one (1), and the pipelines that have some are named.`,
 		if err != nil {
 			return err
 		}
-		db, err := parseSink(*dsn, log)
+		db, err := parseSink(*dsn, *wait, log)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +35,11 @@ func sinkFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace, postgres://host/database or sqlite://path (required)")
 }
 
+// waitFlag adds --wait to cmd and returns where its value will be.
+func waitFlag(cmd *cobra.Command) *time.Duration {
+	return cmd.Flags().Duration("wait", 10*time.Second, "how long to wait for a server that is not up, such as 2m; 0 asks once; start_wait in --sink wins")
+}
+
 // noArguments refuses what is no flag, and knows a database that lacks its flag.
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -45,7 +52,13 @@ func noArguments(_ *cobra.Command, args []string) error {
 }
 
 // parseSink chooses the sink by the scheme of a data source name.
-func parseSink(dsn string, log *slog.Logger) (database, error) {
+func parseSink(dsn string, wait time.Duration, log *slog.Logger) (database, error) {
+	if wait < 0 {
+		return database{}, fmt.Errorf("%w: --wait %s: give 0 or more, such as 10s", framework.ErrConfig, wait)
+	}
+	if wait == 0 {
+		wait = -1 // for the sinks 0 is their default, and less asks once
+	}
 	scheme, _, found := strings.Cut(dsn, "://")
 	var db database
 	var err error
@@ -55,11 +68,11 @@ func parseSink(dsn string, log *slog.Logger) (database, error) {
 	case !found:
 		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace, postgres://host/database or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":
-		db, err = cassandraDatabase(dsn, log)
+		db, err = cassandraDatabase(dsn, wait, log)
 	case scheme == "postgres", scheme == "postgresql":
-		db, err = sqlDatabase(dsn, dsn, log)
+		db, err = sqlDatabase(dsn, dsn, wait, log)
 	case scheme == "sqlite":
-		db, err = sqlDatabase(dsn, withoutCreation(dsn), log)
+		db, err = sqlDatabase(dsn, withoutCreation(dsn), wait, log)
 	default:
 		err = fmt.Errorf("%w: unknown scheme %q; known are cassandra, postgres and sqlite", framework.ErrConfig, scheme)
 	}
@@ -83,9 +96,9 @@ func withoutLogin(dsn string) string {
 	return scheme + "://…" + dsn[i:]
 }
 
-func cassandraDatabase(dsn string, log *slog.Logger) (database, error) {
+func cassandraDatabase(dsn string, wait time.Duration, log *slog.Logger) (database, error) {
 	cfg, err := cassandra.ParseDSN(dsn)
-	cfg.Logger = log
+	cfg.Logger, cfg.StartWait = log, cmp.Or(cfg.StartWait, wait)
 	open := func(ctx context.Context) (store, error) { return cassandra.Open(ctx, cfg) }
 	migrate := func(ctx context.Context, schema []string) error {
 		cfg.Schema = schema
@@ -96,26 +109,35 @@ func cassandraDatabase(dsn string, log *slog.Logger) (database, error) {
 
 // sqlDatabase is one of package sql's: look is the name by which it is only looked
 // at.
-func sqlDatabase(dsn, look string, log *slog.Logger) (database, error) {
-	_, err := sql.ParseDSN(dsn)
-	cfg := sql.Config{DSN: dsn, Logger: log}
+func sqlDatabase(dsn, look string, wait time.Duration, log *slog.Logger) (database, error) {
+	parsed, err := sql.ParseDSN(dsn)
+	wait = cmp.Or(parsed.StartWait, wait)
+	cfg := sql.Config{DSN: dsn, StartWait: wait, Logger: log}
 	open := func(ctx context.Context) (store, error) {
-		sink, err := sql.Open(ctx, sql.Config{DSN: look, Logger: log})
+		sink, err := sql.Open(ctx, sql.Config{DSN: look, StartWait: wait, Logger: log})
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("the database file does not exist; check --sink: %w", err)
 		}
-		return sink, err
+		return sink, checkSink(err)
 	}
 	migrate := func(ctx context.Context, schema []string) error {
 		cfg.Schema = schema
 		sink, err := sql.Open(ctx, cfg)
 		if err != nil {
-			return err
+			return checkSink(err)
 		}
 		defer sink.Close(ctx)
 		return sink.Migrate(ctx)
 	}
 	return database{open, migrate}, err
+}
+
+// checkSink names the flag where the database it names is at fault.
+func checkSink(err error) error {
+	if errors.Is(err, framework.ErrConfig) {
+		return fmt.Errorf("check --sink: %w", err)
+	}
+	return err
 }
 
 // withoutCreation returns a DSN of SQLite with mode=rw, if it was valid before:

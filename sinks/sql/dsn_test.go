@@ -70,7 +70,7 @@ func TestOpenNamesThePathItCannotUse(t *testing.T) {
 		"missing directory": {"sqlite://" + dir + "/none/app.db", "none", framework.ErrConfig},
 		"a directory":       {"sqlite://" + dir, "is a directory", framework.ErrConfig},
 		"missing file":      {"sqlite://" + dir + "/none.db?mode=rw", "mode=rw creates no database: stat ", framework.ErrConfig},
-		"not a database":    {"sqlite://" + garbage, "garbage.db", framework.ErrCorrupt},
+		"not a database":    {"sqlite://" + garbage, "garbage.db is no SQLite database", framework.ErrConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := sql.Open(t.Context(), sql.Config{DSN: test.dsn})

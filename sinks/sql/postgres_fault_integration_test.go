@@ -429,7 +429,7 @@ func TestPostgresOpenSaysWhyNot(t *testing.T) {
 		"bad setting":      {postgresURL(addr, servers.PostgresDatabase, "lock_timeout=soon"), "lock_timeout", framework.ErrConfig},
 		"no TLS":           {strings.Replace(good, "sslmode=disable", "sslmode=require", 1), "server refused TLS connection", framework.ErrConfig},
 		"another encoding": {postgresURL(addr, latin), "the encoding LATIN1", framework.ErrConfig},
-		"nobody there":     {postgresURL(closed.addr(), "db", "start_wait=1s"), "did not let us in within 1s", framework.ErrUnavailable},
+		"nobody there":     {postgresURL(closed.addr(), "db", "start_wait=1s"), "no connection to the server within 1s", framework.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := sql.Open(t.Context(), sql.Config{DSN: test.dsn})

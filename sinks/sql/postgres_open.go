@@ -94,7 +94,7 @@ func (s postgresSettings) greet(ctx context.Context, db *stdsql.DB, c Config) er
 		case permanent(err):
 			return fmt.Errorf("%w: %w", framework.ErrConfig, err)
 		case time.Since(began)+wait > limit:
-			return fmt.Errorf("the server did not let us in within %s: %w: %w", max(limit, 0), framework.ErrUnavailable, err)
+			return fmt.Errorf("no connection to the server within %s: %w: %w", max(limit, 0), framework.ErrUnavailable, err)
 		}
 		if time.Since(logged) >= connectLogEvery {
 			logged = time.Now()

@@ -83,9 +83,18 @@ func (s sqliteSettings) open(ctx context.Context, _ Config) (dialect, pools, err
 	p.read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	p.read.SetMaxIdleConns(4)
 	if err := useWriteAheadLog(ctx, p.write, s.busyTimeout); err != nil {
-		return nil, pools{}, errors.Join(typed(sqlite{}, err), p.write.Close(), p.read.Close())
+		return nil, pools{}, errors.Join(whyNotOpened(path, err), p.write.Close(), p.read.Close())
 	}
 	return sqlite{}, p, nil
+}
+
+// whyNotOpened tells a file that is something else from a database that is damaged.
+func whyNotOpened(path string, err error) error {
+	var e *driver.Error
+	if errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_NOTADB {
+		return fmt.Errorf("%w: %s is no SQLite database: %w", framework.ErrConfig, path, err)
+	}
+	return typed(sqlite{}, err)
 }
 
 // checkPath says what SQLite would only call "unable to open database file".
