@@ -12,7 +12,8 @@ import (
 // evictFrozen finds the session that has changed the lane's row by the number its
 // transaction has left in it. One that waits for its client in the middle of a
 // statement is within a COPY, which no timeout of the server's ends; all others
-// end by the timeouts of the session. A role may end sessions of its own.
+// end by the timeouts of the session. A role may end and see sessions of its own
+// only: of another role's none is found, and the claim fails for the lock.
 const evictFrozen = `
 	SELECT pg_terminate_backend(a.pid)
 	FROM lockstep_lane l JOIN pg_stat_activity a ON a.backend_xid = l.xmax

@@ -297,8 +297,8 @@ func coordinatorAway(err error) bool {
 	return slices.Contains([]sarama.KError{sarama.ErrNotCoordinatorForConsumer, sarama.ErrConsumerCoordinatorNotAvailable, sarama.ErrOffsetsLoadInProgress}, answer)
 }
 
-// expelled reports whether the group says that this session is over. Sarama
-// joins as a new member then, with a session of its own.
+// expelled reports whether the group says that it does not count this member any
+// more. Sarama joins as a new one then.
 func expelled(err error) bool {
 	return errors.Is(err, sarama.ErrUnknownMemberId) || errors.Is(err, sarama.ErrIllegalGeneration) || errors.Is(err, sarama.ErrFencedInstancedId)
 }
