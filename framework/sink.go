@@ -99,8 +99,8 @@ type Claim[W any] interface {
 	//
 	// b.From equals the To of the last Save of this claim, or Progress. A batch
 	// whose From is not the stored position, at least in its offset, must not be
-	// saved all the same: the outcome is NotSaved, and Err wraps [ErrCorrupt] or
-	// [ErrRefused]. Ownership comes first: a former owner's save is refused with
+	// saved all the same: the outcome is NotSaved, and Err wraps [ErrCorrupt], so
+	// that no record is blamed for it. Ownership comes first: a former owner's save is refused with
 	// [ErrFenced], although the new owner has moved the position. Writes of
 	// one row take effect in their order. A batch may be empty but for the
 	// position, and To may equal From in everything but the lane data.

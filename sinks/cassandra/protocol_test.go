@@ -419,7 +419,6 @@ func TestBatchThatCannotBeSavedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		reason error
 		words  string
 	}{
-		"wrong start": {func() *framework.Batch[Write] { return unitBatch(11, 12, 1) }, framework.ErrRefused, "the lane is at 10"},
 		"goes back": {func() *framework.Batch[Write] {
 			b := unitBatch(10, 11, 1)
 			b.To.Position.Offset = 9
@@ -449,6 +448,18 @@ func TestBatchThatCannotBeSavedIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Any record could be blamed for a refusal, and passed over; this one is not about records.
+func TestBatchThatDoesNotContinueSpendsTheClaim(t *testing.T) {
+	inUnit(t, func(t *testing.T, s *faultyStore, _ *engine, c *claim) {
+		before := len(s.sent(""))
+		err := c.Save(t.Context(), unitBatch(11, 12, 1))
+		wantUnitError(t, err, framework.NotSaved, true, framework.ErrCorrupt)
+		if len(s.sent("")) != before {
+			t.Errorf("statements were sent: %q", s.sent("")[before:])
+		}
+	})
 }
 
 func stateBatchOf(key []byte, size int) *framework.Batch[Write] {

@@ -48,6 +48,10 @@ func (c *claim) Save(ctx context.Context, b *framework.Batch[Write]) error {
 	// Until the commit is sent, whatever goes wrong leaves no trace that counts.
 	s, err := c.prepare(ctx, b)
 	if err != nil {
+		if errors.Is(err, framework.ErrCorrupt) {
+			c.spend(err)
+			return c.failed(b, framework.NotSaved, true, err)
+		}
 		return c.failed(b, framework.NotSaved, false, err)
 	}
 	if err := c.stage(ctx, s); err != nil {
@@ -122,7 +126,8 @@ func (c *claim) checkBatch(b *framework.Batch[Write]) error {
 	at, from, to := c.position.Offset, b.From.Position.Offset, b.To.Position.Offset
 	switch {
 	case from != at:
-		return fmt.Errorf("%w: it starts at offset %d, the lane is at %d", framework.ErrRefused, from, at)
+		// No record is to blame: the caller's idea of the lane is not what is stored.
+		return fmt.Errorf("%w: the batch continues from offset %d, stored is %d", framework.ErrCorrupt, from, at)
 	case to < from && len(b.Writes)+len(b.State)+len(b.DeadLetters) > 0:
 		// Only a save that does nothing else may set the position back.
 		return fmt.Errorf("%w: it goes back from offset %d to %d", framework.ErrRefused, from, to)

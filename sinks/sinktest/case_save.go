@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/lockstep-stream/lockstep/framework"
@@ -57,7 +58,7 @@ func saveCases[W any]() []testCase[W] {
 		run:  saveBigBatch[W],
 	}, {
 		name:  "save_again_changes_nothing",
-		rule:  "a batch that does not continue from the stored position is not saved: a replay changes nothing",
+		rule:  "a batch that does not continue from the stored position is not saved, and the error wraps ErrCorrupt: a replay changes nothing, and no record is blamed",
 		needs: need{exactlyOnce: true},
 		run:   saveAgain[W],
 	}, {
@@ -184,8 +185,8 @@ func saveAgain[W any](e *env[W]) {
 		if err == nil {
 			e.fatalf("the position is 2; a batch from %d to %d was saved", replay-1, replay)
 		}
-		if se := e.wantSaveError(err); se.Outcome != framework.NotSaved {
-			e.fatalf("the position is 2; a batch from %d to %d gave %v, want not saved", replay-1, replay, err)
+		if se := e.wantSaveError(err); se.Outcome != framework.NotSaved || !errors.Is(err, framework.ErrCorrupt) {
+			e.fatalf("the position is 2; a batch from %d to %d gave %v, want not saved and %v", replay-1, replay, err, framework.ErrCorrupt)
 		}
 	}
 	e.wantSteps(l, 2)
