@@ -18,7 +18,7 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
 .PHONY: unit
-unit: ## Test without any server, in about a minute; under the race detector where a C compiler is found
+unit: ## Test without any server, in two or three minutes; under the race detector where a C compiler is found
 	@[ -n "$(RACE)" ] || echo 'no C compiler was found: testing without the race detector'
 	$(GO) test $(RACE) $(TESTFLAGS) $(PACKAGES)
 

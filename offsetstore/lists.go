@@ -116,7 +116,7 @@ func hostProblem(host string) string {
 
 func separatorProblem(entry string) string {
 	if strings.ContainsAny(entry, " \t\r\n;|") {
-		return "separate entries with commas"
+		return "separate entries with commas; blanks, ; and | belong to no name"
 	}
 	return ""
 }
