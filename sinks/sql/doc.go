@@ -95,7 +95,13 @@
 //
 // The order of writes is kept for each table, not between tables: a batch's
 // writes are grouped by table. SQLite's foreign keys are not enforced on the sink's
-// connection, which is its own default; PostgreSQL's are.
+// connection, which is its own default; PostgreSQL's are. So let a constraint
+// between two tables of one pipeline be DEFERRABLE INITIALLY DEFERRED, and do
+// without ON DELETE CASCADE there, which could remove rows of the same batch.
+//
+// All processes of a pipeline should use one PostgreSQL role: an owner that is
+// frozen in the middle of a COPY is only ended by a claim of its own role, or of
+// a superuser's; any other waits for the lock until somebody ends that session.
 //
 // SQLite's file must be on a local disk; write-ahead logging does not work over
 // network file systems.
