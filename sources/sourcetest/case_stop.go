@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -111,6 +112,9 @@ func stopWhileStarting(e *env) {
 	e.create(1)
 	e.append(0, 0, 10)
 	s := e.lanes()
+	s.unsaved = true // or a source that cannot seek would have nothing left at 0
+	var delivered atomic.Bool
+	s.onRecords = func(*lane, []framework.Record) { delivered.Store(true) }
 	p := e.run(s)
 	l := s.lane(0)
 	s.starters.Go(func() {
@@ -124,7 +128,7 @@ func stopWhileStarting(e *env) {
 			l.p.Pause()
 		}
 	})
-	s.waitNext(l, 1)
+	s.wait("a delivery between two starts", func() bool { return delivered.Load() || l.startErr != nil })
 	p.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
