@@ -24,6 +24,6 @@
 //
 // The kinds are told apart: ErrUnknownTopic, ErrNoLeader and ErrNotAuthorized, each
 // with the partition in an [offsetstore.PartitionError] where it concerns one;
-// *[MetadataTooLargeError]; *[BrokersError] when no broker can be reached, with the
-// cause for each. Nothing that failed is ever read as "nothing committed".
+// *[MetadataTooLargeError]; *[BrokersError] when no broker answers, with the cause for
+// each. Nothing that failed is ever read as "nothing committed".
 package kafkastore

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,8 +19,8 @@ var (
 	ErrUnknownTopic = errors.New("unknown topic or partition")
 	// ErrNoLeader: no broker leads the partition now.
 	ErrNoLeader = errors.New("partition without a leader")
-	// ErrNotAuthorized: this client may not do that; the login needs the right to
-	// describe and read the topics, and to read the group.
+	// ErrNotAuthorized: this client may not do that, or the login was refused. It
+	// needs the right to describe and read the topics, and to read the group.
 	ErrNotAuthorized = errors.New("not authorized")
 	// ErrGroupInUse: the group has members; only they can commit.
 	ErrGroupInUse = errors.New("the group has members, which alone can commit its offsets; stop them or use a group of its own")
@@ -49,12 +46,12 @@ func (e *MetadataTooLargeError) Error() string {
 // Unwrap returns Kafka's error.
 func (e *MetadataTooLargeError) Unwrap() error { return kerr.OffsetMetadataTooLarge }
 
-// BrokersError says that no broker could be reached.
+// BrokersError says that no broker answers.
 type BrokersError struct {
-	Brokers []BrokerError // ordered by address
+	Brokers []BrokerError // in the order of Config.Brokers
 }
 
-// BrokerError is why one broker could not be reached.
+// BrokerError is why one broker does not answer.
 type BrokerError struct {
 	Address string
 	Err     error
@@ -63,7 +60,7 @@ type BrokerError struct {
 // Error lists each broker and its cause.
 func (e *BrokersError) Error() string {
 	var b strings.Builder
-	b.WriteString("no broker can be reached:")
+	b.WriteString("no broker answers:")
 	for _, broker := range e.Brokers {
 		fmt.Fprintf(&b, "\n  %s: %v", broker.Address, broker.Err)
 	}
@@ -85,8 +82,11 @@ var kinds = []struct {
 	codes []*kerr.Error
 }{
 	{ErrUnknownTopic, []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID}},
-	{ErrNoLeader, []*kerr.Error{kerr.LeaderNotAvailable}},
-	{ErrNotAuthorized, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed}},
+	{ErrNoLeader, []*kerr.Error{kerr.LeaderNotAvailable, kerr.ListenerNotFound}},
+	{ErrNotAuthorized, []*kerr.Error{
+		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+		kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState,
+	}},
 	{ErrGroupInUse, []*kerr.Error{kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress}},
 }
 
@@ -111,7 +111,7 @@ func explain(err error) error {
 func passes(err error) bool {
 	var network net.Error
 	switch {
-	case errors.Is(err, ErrNotAuthorized), errors.Is(err, ErrGroupInUse), errors.Is(err, kgo.ErrClientClosed):
+	case errors.Is(err, ErrNotAuthorized), errors.Is(err, ErrGroupInUse), errors.Is(err, ErrConfig), errors.Is(err, kgo.ErrClientClosed):
 		return false
 	case errors.Is(err, ErrUnknownTopic), errors.Is(err, ErrNoLeader), kerr.IsRetriable(err):
 		return true
@@ -121,39 +121,15 @@ func passes(err error) bool {
 	return kgo.IsRetryableBrokerErr(err)
 }
 
-// connections remember why each broker could last not be reached.
-type connections struct {
-	mu   sync.Mutex
-	last map[string]error // by address
-}
-
-// OnBrokerConnect implements kgo.HookBrokerConnect.
-func (c *connections) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last == nil {
-		c.last = map[string]error{}
-	}
-	c.last[net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port))] = err
-}
-
-// allFailed returns the error that lists them if every broker that was tried could
-// not be reached, else nil.
-func (c *connections) allFailed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := &BrokersError{}
-	for address, err := range c.last {
-		if err == nil {
-			return nil
+// ours reports whether err is no matter of connections, although no answer of Kafka's
+// is in it.
+func ours(err error) bool {
+	for _, known := range []error{ErrConfig, ErrUnknownTopic, ErrNoLeader, kgo.ErrClientClosed} {
+		if errors.Is(err, known) {
+			return true
 		}
-		e.Brokers = append(e.Brokers, BrokerError{address, err})
 	}
-	if len(e.Brokers) == 0 {
-		return nil
-	}
-	slices.SortFunc(e.Brokers, func(a, b BrokerError) int { return strings.Compare(a.Address, b.Address) })
-	return e
+	return false
 }
 
 // notReached reports whether err is a connection that could not be opened.

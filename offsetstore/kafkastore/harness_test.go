@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -21,36 +22,66 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type bed struct {
 	t       *testing.T
 	cluster *kfake.Cluster
+	options []kgo.Opt // of every client
 }
 
-func newBed(t *testing.T, opts ...kfake.Opt) *bed {
+func newBed(t *testing.T) *bed {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3), kfake.SeedTopics(3, "in", "other")}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	b := &bed{t, c}
-	b.produce()
+	b := &bed{t: t}
+	b.start()
 	return b
 }
 
-func (b *bed) produce() {
+// inVirtualTime runs a test on a bed whose network and clock are virtual.
+func inVirtualTime(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var net kfake.VirtualNetwork
+		b := &bed{t: t, options: []kgo.Opt{kgo.Dialer(net.DialContext)}}
+		b.start(kfake.Ports(9092, 9093, 9094), kfake.ListenFn(net.Listen))
+		test(t, b)
+	})
+}
+
+func (b *bed) start(opts ...kfake.Opt) {
 	b.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3), kfake.SeedTopics(3, "in", "other")}, opts...)...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer cl.Close()
+	b.t.Cleanup(c.Close)
+	b.cluster = c
 	var records []*kgo.Record
 	for p := range int32(3) {
 		for i := range int64(10) {
-			records = append(records, &kgo.Record{Topic: "in", Partition: p, Timestamp: time.Unix(1000+i, 0), Value: []byte("v")})
+			records = append(records, at(p, 1000+i))
 		}
 	}
+	b.produce(records...)
+}
+
+// at is a record of topic "in", produced at a second.
+func at(partition int32, second int64) *kgo.Record {
+	return &kgo.Record{Topic: "in", Partition: partition, Timestamp: time.Unix(second, 0), Value: []byte("v")}
+}
+
+func (b *bed) produce(records ...*kgo.Record) {
+	b.t.Helper()
+	cl := b.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer cl.Close()
 	if err := cl.ProduceSync(b.t.Context(), records...).FirstErr(); err != nil {
+		b.t.Error(err) // not in the test's own goroutine everywhere
+	}
+}
+
+func (b *bed) client(opts ...kgo.Opt) *kgo.Client {
+	b.t.Helper()
+	opts = append(opts, kgo.SeedBrokers(b.cluster.ListenAddrs()...))
+	cl, err := kgo.NewClient(append(opts, b.options...)...)
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	return cl
 }
 
 // open returns a store on topic "in" unless change says otherwise.
@@ -62,6 +93,7 @@ func (b *bed) open(change func(*kafkastore.Config)) *kafkastore.Store {
 		Group:   "nightly",
 		Pause:   time.Millisecond,
 		Logger:  slog.New(slog.DiscardHandler),
+		Options: b.options,
 	}
 	if change != nil {
 		change(&cfg)

@@ -2,11 +2,14 @@ package kafkastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -15,21 +18,19 @@ import (
 func (s *Store) retry(ctx context.Context, what string, try func(context.Context) error) error {
 	pauses := s.pauses()
 	for n := 1; ; n++ {
-		err := s.once(ctx, try)
+		err := explain(s.once(ctx, try))
 		if err == nil {
 			return nil
 		}
-		err = explain(err)
-		if ctx.Err() != nil {
-			return fmt.Errorf("kafkastore: %s: %w (%w)", what, context.Cause(ctx), err)
-		}
-		if n == s.cfg.Tries || !passes(err) {
-			return fmt.Errorf("kafkastore: %s: %w", what, s.whyUnreachable(err))
+		if ctx.Err() == nil && (n == s.cfg.Tries || !passes(err)) {
+			return fmt.Errorf("kafkastore: %s: %w", what, s.whyUnanswered(ctx, err))
 		}
 		wait := pauses.NextBackOff()
-		s.cfg.Logger.Warn("kafkastore: "+what+" failed; trying again", "group", s.cfg.Group, "try", n, "of", s.cfg.Tries, "wait", wait, "error", err)
-		if err := sleep(ctx, wait); err != nil {
-			return fmt.Errorf("kafkastore: %s: %w", what, err)
+		if ctx.Err() == nil {
+			s.cfg.Logger.Warn("kafkastore: "+what+" failed; trying again", "group", s.cfg.Group, "try", n, "of", s.cfg.Tries, "wait", wait, "error", err)
+		}
+		if cause := sleep(ctx, wait); cause != nil {
+			return fmt.Errorf("kafkastore: %s: %w (%w)", what, cause, err)
 		}
 	}
 }
@@ -38,29 +39,52 @@ func (s *Store) retry(ctx context.Context, what string, try func(context.Context
 // be reached, one that cannot says nothing yet.
 func (s *Store) once(ctx context.Context, try func(context.Context) error) error {
 	err := s.bounded(ctx, try)
-	if notReached(err) && s.useReachable(ctx) {
-		err = s.bounded(ctx, try)
+	if !notReached(err) {
+		return err
 	}
-	return err
+	if none := s.useReachable(ctx); none != nil {
+		return none
+	}
+	return s.bounded(ctx, try)
 }
 
-// useReachable has the client ask only those of Config.Brokers that can be reached
-// now, and reports whether there are any.
-func (s *Store) useReachable(ctx context.Context) bool {
-	if s.client.UpdateSeedBrokers(s.cfg.Brokers...) != nil {
-		return false // they were parsed before
+// useReachable has the client ask only those of Config.Brokers that answer now. If
+// none does, the error lists them.
+func (s *Store) useReachable(ctx context.Context) error {
+	s.probing.Lock()
+	defer s.probing.Unlock()
+	if err := s.client.UpdateSeedBrokers(s.cfg.Brokers...); err != nil {
+		return err
 	}
 	var reachable []string
-	for i, broker := range s.client.SeedBrokers() {
-		err := s.bounded(ctx, func(ctx context.Context) error {
-			_, err := broker.Request(ctx, kmsg.NewPtrApiVersionsRequest())
-			return err
-		})
+	none := &BrokersError{}
+	for i, err := range s.probe(ctx) {
 		if err == nil {
 			reachable = append(reachable, s.cfg.Brokers[i])
+		} else {
+			none.Brokers = append(none.Brokers, BrokerError{s.cfg.Brokers[i], err})
 		}
 	}
-	return len(reachable) > 0 && s.client.UpdateSeedBrokers(reachable...) == nil
+	if len(reachable) == 0 {
+		return none
+	}
+	return s.client.UpdateSeedBrokers(reachable...)
+}
+
+// probe returns what keeps each of Config.Brokers from answering, nil if nothing does.
+func (s *Store) probe(ctx context.Context) []error {
+	errs := make([]error, len(s.cfg.Brokers))
+	var all sync.WaitGroup
+	for i, broker := range s.client.SeedBrokers() {
+		all.Go(func() {
+			errs[i] = s.bounded(ctx, func(ctx context.Context) error {
+				_, err := broker.Request(ctx, kmsg.NewPtrApiVersionsRequest())
+				return err
+			})
+		})
+	}
+	all.Wait()
+	return errs
 }
 
 func (s *Store) bounded(ctx context.Context, try func(context.Context) error) error {
@@ -69,15 +93,15 @@ func (s *Store) bounded(ctx context.Context, try func(context.Context) error) er
 	return try(ctx)
 }
 
-// whyUnreachable lists the brokers instead of err if none could be reached.
-func (s *Store) whyUnreachable(err error) error {
-	if !notReached(err) {
+// whyUnanswered returns the list of all brokers instead of err if err is no answer of
+// Kafka's and none of them answers: one that hangs or speaks TLS is reached, too.
+func (s *Store) whyUnanswered(ctx context.Context, err error) error {
+	var answer *kerr.Error
+	var none *BrokersError
+	if errors.As(err, &answer) || errors.As(err, &none) || ours(err) || !errors.As(s.useReachable(ctx), &none) {
 		return err
 	}
-	if all := s.conns.allFailed(); all != nil {
-		return all
-	}
-	return err
+	return none
 }
 
 // pauses are Config's: each is the one before times the factor, without jitter,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,6 +22,9 @@ import (
 func (s *Store) Save(ctx context.Context, ranges ...offsetstore.PartitionRange) error {
 	if err := offsetstore.Validate(ranges); err != nil {
 		return refused(err)
+	}
+	if len(ranges) == 0 {
+		return nil
 	}
 	open := map[offsetstore.TopicPartition]offsetstore.PartitionRange{}
 	for _, r := range ranges {
@@ -38,6 +42,12 @@ func (s *Store) Save(ctx context.Context, ranges ...offsetstore.PartitionRange) 
 	})
 	if !answered {
 		return err
+	}
+	var one *offsetstore.PartitionError
+	if ctx.Err() != nil || !errors.As(err, &one) {
+		for tp := range open { // it was not a partition's fault in the end
+			failed[tp] = err
+		}
 	}
 	return s.saveError(ctx, ranges, failed)
 }
@@ -109,13 +119,14 @@ func (s *Store) saveError(ctx context.Context, ranges []offsetstore.PartitionRan
 		return nil
 	}
 	e := &offsetstore.SaveError{}
+	limit := sync.OnceValue(func() int { return s.metadataLimit(ctx) })
 	for _, r := range ranges {
 		err, ok := failed[r.TopicPartition]
 		if !ok {
 			continue
 		}
 		if errors.Is(err, kerr.OffsetMetadataTooLarge) {
-			err = &MetadataTooLargeError{TopicPartition: r.TopicPartition, Size: len(r.Metadata), Limit: s.metadataLimit(ctx)}
+			err = &MetadataTooLargeError{TopicPartition: r.TopicPartition, Size: len(r.Metadata), Limit: limit()}
 		}
 		e.Failed = append(e.Failed, offsetstore.PartitionError{TopicPartition: r.TopicPartition, Err: err})
 	}

@@ -7,15 +7,16 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
 // Starts returns where every partition of the store's topics continues: at what
-// the group has committed, else where Config.Defaults put it.
+// the group has committed, else where Config.Defaults put it. What is committed is
+// returned as it is, also if the log does not hold it any more.
 func (s *Store) Starts(ctx context.Context) (map[offsetstore.TopicPartition]offsetstore.Start, error) {
 	partitions, err := s.Partitions(ctx)
 	if err != nil {
@@ -76,6 +77,7 @@ func (s *Store) committed(ctx context.Context, partitions []Partition) (map[offs
 func fetchRequest(group string, open map[offsetstore.TopicPartition]bool) *kmsg.OffsetFetchRequest {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = group
+	req.RequireStable = true // what a transaction is about to commit is waited for
 	for _, name := range topicsOf(open) {
 		topic := kmsg.NewOffsetFetchRequestTopic()
 		topic.Topic = name
@@ -123,7 +125,7 @@ func deref(s *string) string {
 
 // worse keeps the error that trying again does not mend.
 func worse(a, b error) error {
-	if a == nil || passes(a) && !passes(b) {
+	if a == nil || b != nil && passes(a) && !passes(b) {
 		return b
 	}
 	return a
@@ -152,80 +154,132 @@ func (s *Store) resolve(ctx context.Context, open []offsetstore.TopicPartition) 
 	return starts, nil
 }
 
-// resolveRule moves what a rule gives from open to starts.
+// The times by which Kafka names the ends of a log.
+const (
+	atStart int64 = offsetstore.MagicEarliest
+	atEnd   int64 = offsetstore.MagicLatest
+)
+
+// asks returns what must be asked to apply a rule, in order. The end comes before a
+// time: a record that arrives between the two is found by the time, or lies behind
+// the end.
+func asks(rule offsetstore.StartRule) []int64 {
+	switch rule.Kind() {
+	case offsetstore.StartLatest:
+		return []int64{atEnd}
+	case offsetstore.StartTimestamp:
+		return []int64{atEnd, rule.Time().UnixMilli()}
+	case offsetstore.StartExact:
+		return []int64{atStart, atEnd}
+	default:
+		return []int64{atStart}
+	}
+}
+
+// resolveRule moves what a rule gives from open to starts, and returns the worst of
+// what keeps others open.
 func (s *Store) resolveRule(ctx context.Context, rule offsetstore.StartRule, open map[offsetstore.TopicPartition]bool, starts map[offsetstore.TopicPartition]offsetstore.Start) error {
-	if rule.Kind() == offsetstore.StartExact {
-		return s.resolveExact(ctx, rule, open, starts)
-	}
-	listed, err := s.list(ctx, rule, topicsOf(open))
-	if err != nil {
-		return err
-	}
 	var failed error
+	offsets := map[offsetstore.TopicPartition][]int64{}
+	times := asks(rule)
+	for _, at := range times {
+		failed = worse(failed, s.list(ctx, at, open, offsets))
+	}
 	for tp := range open {
-		l, err := listedOffset(listed, tp)
-		if err != nil {
-			failed = worse(failed, err)
+		if len(offsets[tp]) < len(times) {
 			continue
 		}
-		starts[tp] = offsetstore.Start{
-			Offset: l.Offset, LeaderEpoch: offsetstore.NoLeaderEpoch, Rule: rule,
-			PastEnd: rule.Kind() == offsetstore.StartTimestamp && l.Timestamp < 0,
+		start, err := place(rule, offsets[tp])
+		if err != nil {
+			failed = worse(failed, &offsetstore.PartitionError{TopicPartition: tp, Err: err})
+			continue
 		}
+		starts[tp] = start
 		delete(open, tp)
 	}
 	return failed
 }
 
-func (s *Store) list(ctx context.Context, rule offsetstore.StartRule, topics []string) (kadm.ListedOffsets, error) {
+// place applies a rule to what asks has asked for.
+func place(rule offsetstore.StartRule, offsets []int64) (offsetstore.Start, error) {
+	start := offsetstore.Start{Offset: offsets[0], LeaderEpoch: offsetstore.NoLeaderEpoch, Rule: rule}
 	switch rule.Kind() {
-	case offsetstore.StartLatest:
-		return s.admin.ListEndOffsets(ctx, topics...)
 	case offsetstore.StartTimestamp:
-		return s.admin.ListOffsetsAfterMilli(ctx, rule.Time().UnixMilli(), topics...)
-	default:
-		return s.admin.ListStartOffsets(ctx, topics...)
+		if at := offsets[1]; at >= 0 {
+			start.Offset = at
+		} else {
+			start.PastEnd = true
+		}
+	case offsetstore.StartExact:
+		first, end := offsets[0], offsets[1]
+		start.Offset = rule.Offset()
+		if start.Offset < first || start.Offset > end {
+			return start, fmt.Errorf("%w: the start rule asks for offset %d, but the log holds %d..%d", ErrConfig, start.Offset, first, end)
+		}
 	}
+	return start, nil
 }
 
-// resolveExact checks the offset against the log.
-func (s *Store) resolveExact(ctx context.Context, rule offsetstore.StartRule, open map[offsetstore.TopicPartition]bool, starts map[offsetstore.TopicPartition]offsetstore.Start) error {
-	first, err := s.admin.ListStartOffsets(ctx, topicsOf(open)...)
-	if err != nil {
-		return err
-	}
-	end, err := s.admin.ListEndOffsets(ctx, topicsOf(open)...)
-	if err != nil {
-		return err
-	}
+// list asks the leaders of the partitions for their offsets at a time, appends them to
+// offsets, and returns the worst of what is not known.
+func (s *Store) list(ctx context.Context, at int64, open map[offsetstore.TopicPartition]bool, offsets map[offsetstore.TopicPartition][]int64) error {
 	var failed error
-	for tp := range open {
-		from, err := listedOffset(first, tp)
-		to, err2 := listedOffset(end, tp)
-		switch at := rule.Offset(); {
-		case err != nil:
-			failed = worse(failed, err)
-		case err2 != nil:
-			failed = worse(failed, err2)
-		case at < from.Offset || at > to.Offset:
-			return &offsetstore.PartitionError{TopicPartition: tp, Err: fmt.Errorf("%w: the start rule asks for offset %d, but the log holds %d..%d", ErrConfig, at, from.Offset, to.Offset)}
-		default:
-			starts[tp] = offsetstore.Start{Offset: at, LeaderEpoch: offsetstore.NoLeaderEpoch, Rule: rule}
-			delete(open, tp)
+	answered := 0
+	for _, shard := range s.client.RequestSharded(ctx, listRequest(at, open)) {
+		resp, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
+		if !ok {
+			failed = worse(failed, shardError(shard))
+			continue
 		}
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				tp := offsetstore.TopicPartition{Topic: topic.Topic, Partition: p.Partition}
+				answered++
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					failed = worse(failed, &offsetstore.PartitionError{TopicPartition: tp, Err: err})
+					continue
+				}
+				offsets[tp] = append(offsets[tp], p.Offset)
+			}
+		}
+	}
+	if failed == nil && answered < len(open) {
+		failed = fmt.Errorf("%d of %d partitions were answered: %w", answered, len(open), ErrUnknownTopic)
 	}
 	return failed
 }
 
-func listedOffset(listed kadm.ListedOffsets, tp offsetstore.TopicPartition) (kadm.ListedOffset, error) {
-	l, ok := listed.Lookup(tp.Topic, tp.Partition)
-	switch {
-	case !ok:
-		return l, &offsetstore.PartitionError{TopicPartition: tp, Err: ErrUnknownTopic}
-	case l.Err != nil:
-		return l, &offsetstore.PartitionError{TopicPartition: tp, Err: l.Err}
+// shardError names the partition if its leader is not known, so that it was not even
+// asked.
+func shardError(shard kgo.ResponseShard) error {
+	var code *kerr.Error
+	if req, ok := shard.Req.(*kmsg.ListOffsetsRequest); ok && errors.As(shard.Err, &code) {
+		for _, topic := range req.Topics {
+			for _, p := range topic.Partitions {
+				tp := offsetstore.TopicPartition{Topic: topic.Topic, Partition: p.Partition}
+				return &offsetstore.PartitionError{TopicPartition: tp, Err: shard.Err}
+			}
+		}
 	}
-	return l, nil
+	return shard.Err
+}
+
+func listRequest(at int64, open map[offsetstore.TopicPartition]bool) *kmsg.ListOffsetsRequest {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1 // a consumer
+	for _, name := range topicsOf(open) {
+		topic := kmsg.NewListOffsetsRequestTopic()
+		topic.Topic = name
+		for tp := range open {
+			if tp.Topic == name {
+				p := kmsg.NewListOffsetsRequestTopicPartition()
+				p.Partition, p.Timestamp = tp.Partition, at
+				topic.Partitions = append(topic.Partitions, p)
+			}
+		}
+		req.Topics = append(req.Topics, topic)
+	}
+	return req
 }
 
 func topicsOf(tps map[offsetstore.TopicPartition]bool) []string {

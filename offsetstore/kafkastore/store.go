@@ -1,10 +1,15 @@
 package kafkastore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -15,10 +20,10 @@ import (
 // Store keeps offsets in a consumer group. Make it with [New]. Its methods may be
 // called from many goroutines.
 type Store struct {
-	cfg    Config
-	client *kgo.Client
-	admin  *kadm.Client
-	conns  *connections
+	cfg     Config
+	client  *kgo.Client
+	admin   *kadm.Client
+	probing sync.Mutex // while the client's seed brokers are changed
 }
 
 var _ offsetstore.Store = (*Store)(nil)
@@ -30,7 +35,7 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, conns: &connections{}}
+	s := &Store{cfg: cfg}
 	// Topics by name: later versions of the requests know them by ID alone.
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(kmsg.OffsetCommit.Int16(), 9)
@@ -39,10 +44,11 @@ func New(cfg Config) (*Store, error) {
 		kgo.MaxVersions(versions),
 		kgo.SeedBrokers(cfg.Brokers...),
 		kgo.ClientID(cfg.ClientID),
-		kgo.WithHooks(s.conns),
 		kgo.DisableClientMetrics(),
 		// Trying again is ours to do, so that it is bounded and seen.
 		kgo.RequestRetries(0),
+		// A leader that is remembered would be asked again after it has moved.
+		kgo.MetadataMinAge(10 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(cfg.Timeout),
 	}, cfg.Options...)
 	var err error
@@ -64,42 +70,66 @@ type Partition struct {
 	TopicID     offsetstore.TopicID
 }
 
-// Partitions returns every partition of the store's topics, ordered by topic and
-// partition. A topic that does not exist is [ErrUnknownTopic], a partition without
-// a leader [ErrNoLeader]; both are waited for as [Config] says.
+// Partitions returns every partition of the store's topics, in the order of
+// Config.Topics and by number. A topic that does not exist is [ErrUnknownTopic], a
+// partition without a leader [ErrNoLeader]; both are waited for as [Config] says.
 func (s *Store) Partitions(ctx context.Context) ([]Partition, error) {
 	var partitions []Partition
 	err := s.retry(ctx, "find the partitions", func(ctx context.Context) error {
-		topics, err := s.admin.ListTopics(ctx, s.cfg.Topics...)
+		resp, err := metadataRequest(s.cfg.Topics).RequestWith(ctx, s.client)
 		if err != nil {
 			return err
 		}
-		partitions, err = listPartitions(s.cfg.Topics, topics)
+		partitions, err = listPartitions(s.cfg.Topics, resp.Topics)
 		return err
 	})
 	return partitions, err
 }
 
-func listPartitions(names []string, topics kadm.TopicDetails) ([]Partition, error) {
+// metadataRequest is made by hand: the admin client answers from memory for a while,
+// so that a second try would see what the first saw.
+func metadataRequest(topics []string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		req.Topics = append(req.Topics, topic)
+	}
+	return req
+}
+
+func listPartitions(names []string, topics []kmsg.MetadataResponseTopic) ([]Partition, error) {
 	var partitions []Partition
 	for _, name := range names {
-		topic, ok := topics[name]
-		if !ok {
+		i := slices.IndexFunc(topics, func(t kmsg.MetadataResponseTopic) bool { return deref(t.Topic) == name })
+		if i < 0 {
 			return nil, fmt.Errorf("topic %s: %w", name, ErrUnknownTopic)
 		}
-		if topic.Err != nil {
-			return nil, fmt.Errorf("topic %s: %w", name, topic.Err)
+		of, err := partitionsOf(name, topics[i])
+		if err != nil {
+			return nil, err
 		}
-		for _, p := range topic.Partitions.Sorted() {
-			tp := offsetstore.TopicPartition{Topic: name, Partition: p.Partition}
-			if p.Err != nil {
-				return nil, &offsetstore.PartitionError{TopicPartition: tp, Err: p.Err}
-			}
-			if p.Leader < 0 {
-				return nil, &offsetstore.PartitionError{TopicPartition: tp, Err: ErrNoLeader}
-			}
-			partitions = append(partitions, Partition{tp, p.Leader, p.LeaderEpoch, offsetstore.TopicID(topic.ID)})
-		}
+		partitions = append(partitions, of...)
 	}
+	return partitions, nil
+}
+
+// partitionsOf returns the partitions of a topic in order.
+func partitionsOf(name string, topic kmsg.MetadataResponseTopic) ([]Partition, error) {
+	if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+		return nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	var partitions []Partition
+	for _, p := range topic.Partitions {
+		tp := offsetstore.TopicPartition{Topic: name, Partition: p.Partition}
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			return nil, &offsetstore.PartitionError{TopicPartition: tp, Err: err}
+		}
+		if p.Leader < 0 {
+			return nil, &offsetstore.PartitionError{TopicPartition: tp, Err: ErrNoLeader}
+		}
+		partitions = append(partitions, Partition{tp, p.Leader, p.LeaderEpoch, offsetstore.TopicID(topic.TopicID)})
+	}
+	slices.SortFunc(partitions, func(a, b Partition) int { return cmp.Compare(a.Partition, b.Partition) })
 	return partitions, nil
 }
