@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
@@ -126,6 +127,7 @@ func stopWhileStarting(e *env) {
 				return
 			}
 			l.p.Pause()
+			time.Sleep(time.Millisecond) // a source that hangs would be asked without end
 		}
 	})
 	s.wait("a delivery between two starts", func() bool { return delivered.Load() || l.startErr != nil })
