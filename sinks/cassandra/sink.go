@@ -31,12 +31,16 @@ type Sink struct {
 }
 
 var (
-	_ framework.Sink[Write]    = (*Sink)(nil)
-	_ framework.PositionLister = (*Sink)(nil)
-	_ framework.Resetter       = (*Sink)(nil)
-	_ framework.Migrator       = (*Sink)(nil)
-	_ framework.HealthChecker  = (*Sink)(nil)
-	_ framework.Claim[Write]   = (*claim)(nil)
+	_ framework.Sink[Write]       = (*Sink)(nil)
+	_ framework.PositionLister    = (*Sink)(nil)
+	_ framework.DeadLetterLister  = (*Sink)(nil)
+	_ framework.DeadLetterDropper = (*Sink)(nil)
+	_ framework.StateLister       = (*Sink)(nil)
+	_ framework.Flusher           = (*Sink)(nil)
+	_ framework.Resetter          = (*Sink)(nil)
+	_ framework.Migrator          = (*Sink)(nil)
+	_ framework.HealthChecker     = (*Sink)(nil)
+	_ framework.Claim[Write]      = (*claim)(nil)
 )
 
 // Open connects to the cluster, checks its version, settings and clock, and

@@ -37,11 +37,13 @@ type Sink[W any] struct {
 
 // The powers of the sink.
 var (
-	_ framework.Sink[Row]        = (*Sink[Row])(nil)
-	_ framework.PositionLister   = (*Sink[Row])(nil)
-	_ framework.DeadLetterLister = (*Sink[Row])(nil)
-	_ framework.Resetter         = (*Sink[Row])(nil)
-	_ framework.HealthChecker    = (*Sink[Row])(nil)
+	_ framework.Sink[Row]         = (*Sink[Row])(nil)
+	_ framework.PositionLister    = (*Sink[Row])(nil)
+	_ framework.DeadLetterLister  = (*Sink[Row])(nil)
+	_ framework.DeadLetterDropper = (*Sink[Row])(nil)
+	_ framework.StateLister       = (*Sink[Row])(nil)
+	_ framework.Resetter          = (*Sink[Row])(nil)
+	_ framework.HealthChecker     = (*Sink[Row])(nil)
 )
 
 // Open returns a new handle to the store, as a newly started process would have

@@ -3,9 +3,11 @@ package sinktest
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,9 @@ type brokenSink struct {
 	close     func(ctx context.Context) error
 	positions func(ctx context.Context, pipeline string) ([]framework.StoredPosition, error)
 	letters   func(ctx context.Context, pipeline string, tp partition) ([]framework.DeadLetter, error)
+	drop      func(ctx context.Context, pipeline string, tp partition, letters []framework.DeadLetter) error
+	state     func(ctx context.Context, pipeline, operator string) iter.Seq2[framework.StoredState, error]
+	flush     func(ctx context.Context, pipeline string, tp partition) error
 	reset     func(ctx context.Context, r framework.Reset) error
 	migrate   func(ctx context.Context) error
 	health    func(ctx context.Context) error
@@ -92,6 +97,32 @@ func (s *brokenSink) DeadLetters(ctx context.Context, pipeline string, tp partit
 		return s.letters(ctx, pipeline, tp)
 	}
 	return s.sink.(framework.DeadLetterLister).DeadLetters(ctx, pipeline, tp)
+}
+
+func (s *brokenSink) DropDeadLetters(ctx context.Context, pipeline string, tp partition, letters []framework.DeadLetter) error {
+	if s.drop != nil {
+		return s.drop(ctx, pipeline, tp, letters)
+	}
+	return s.sink.(framework.DeadLetterDropper).DropDeadLetters(ctx, pipeline, tp, letters)
+}
+
+func (s *brokenSink) State(ctx context.Context, pipeline, operator string) iter.Seq2[framework.StoredState, error] {
+	if s.state != nil {
+		return s.state(ctx, pipeline, operator)
+	}
+	return s.sink.(framework.StateLister).State(ctx, pipeline, operator)
+}
+
+// Flush has nothing to do: what the memory sink has saved is visible.
+func (s *brokenSink) Flush(ctx context.Context, pipeline string, tp partition) error {
+	if s.flush != nil {
+		return s.flush(ctx, pipeline, tp)
+	}
+	ps, err := s.Positions(ctx, pipeline)
+	if err == nil && !slices.ContainsFunc(ps, func(p framework.StoredPosition) bool { return p.TopicPartition == tp }) {
+		err = framework.ErrRefused
+	}
+	return err
 }
 
 func (s *brokenSink) Reset(ctx context.Context, r framework.Reset) error {
@@ -415,7 +446,7 @@ func TestWhatCannotBeTestedIsNamed(t *testing.T) {
 		not  []string
 	}{
 		"all is given":     {full, nil, []string{"not tested"}},
-		"nothing is given": {bare, []string{"not tested: ", "Harness.Delete is not given (save_delete_order)", "Harness.Hold", "Harness.Refused", "Harness.MaxBatch", "no framework.Resetter (reset_moves_the_position, ", "no framework.PositionLister", "no framework.Migrator", "no framework.HealthChecker", "no framework.DeadLetterLister"}, nil},
+		"nothing is given": {bare, []string{"not tested: ", "Harness.Delete is not given (save_delete_order)", "Harness.Hold", "Harness.Refused", "Harness.MaxBatch", "no framework.Resetter (reset_moves_the_position, ", "no framework.PositionLister", "no framework.Migrator", "no framework.HealthChecker", "no framework.DeadLetterLister", "no framework.DeadLetterDropper", "no framework.StateLister", "no framework.Flusher"}, nil},
 		"little promised":  {poor, []string{"Harness.Delete"}, []string{"Harness.Refused", "Harness.MaxBatch"}},
 	} {
 		has, err := powersOf(t.Context(), test.h)

@@ -15,6 +15,9 @@ type power string
 const (
 	listsPositions   power = "PositionLister"
 	listsDeadLetters power = "DeadLetterLister"
+	dropsDeadLetters power = "DeadLetterDropper"
+	listsState       power = "StateLister"
+	flushes          power = "Flusher"
 	resets           power = "Resetter"
 	migrates         power = "Migrator"
 	tellsHealth      power = "HealthChecker"
@@ -31,6 +34,9 @@ func powersOf[W any](ctx context.Context, h Harness[W]) (powers, error) {
 	has := powers{}
 	_, has[listsPositions] = s.(framework.PositionLister)
 	_, has[listsDeadLetters] = s.(framework.DeadLetterLister)
+	_, has[dropsDeadLetters] = s.(framework.DeadLetterDropper)
+	_, has[listsState] = s.(framework.StateLister)
+	_, has[flushes] = s.(framework.Flusher)
 	_, has[resets] = s.(framework.Resetter)
 	_, has[migrates] = s.(framework.Migrator)
 	_, has[tellsHealth] = s.(framework.HealthChecker)

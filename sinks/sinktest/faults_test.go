@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"runtime"
 	"slices"
@@ -26,7 +27,7 @@ type fault struct {
 
 func faults() []fault {
 	return slices.Concat(saveFaults(), atomicFaults(), fenceFaults(), stateFaults(), deadLetterFaults(),
-		topicFaults(), startFaults(), nameFaults(), closeFaults(), waitFaults(), answerFaults(), otherFaults(), resetFaults())
+		topicFaults(), startFaults(), nameFaults(), closeFaults(), waitFaults(), answerFaults(), otherFaults(), resetFaults(), operatorFaults())
 }
 
 func saveFaults() []fault {
@@ -940,6 +941,78 @@ func resetFaults() []fault {
 					return nil
 				}
 				return b.sink.(framework.Resetter).Reset(ctx, r)
+			}
+		})},
+	}
+}
+
+func operatorFaults() []fault {
+	onState := func(change func(s framework.StoredState) (framework.StoredState, bool)) func(*world) func(sink) sink {
+		return on(func(b *brokenSink, _ *world) {
+			b.state = func(ctx context.Context, pipeline, operator string) iter.Seq2[framework.StoredState, error] {
+				return func(yield func(framework.StoredState, error) bool) {
+					for s, err := range b.sink.(framework.StateLister).State(ctx, pipeline, operator) {
+						if changed, ok := change(s); ok && !yield(changed, err) {
+							return
+						}
+					}
+				}
+			}
+		})
+	}
+	onDrop := func(change func(ds []framework.DeadLetter) []framework.DeadLetter) func(*world) func(sink) sink {
+		return on(func(b *brokenSink, _ *world) {
+			b.drop = func(ctx context.Context, pipeline string, tp partition, ds []framework.DeadLetter) error {
+				stored, err := b.DeadLetters(ctx, pipeline, tp)
+				given := change(slices.Clone(ds))
+				for i := range given { // by offset and stage alone
+					for _, d := range stored {
+						if d.Offset == given[i].Offset && given[i].FailedAt.IsZero() {
+							given[i] = d
+						}
+					}
+				}
+				return errors.Join(err, b.sink.(framework.DeadLetterDropper).DropDeadLetters(ctx, pipeline, tp, given))
+			}
+		})
+	}
+	return []fault{
+		{"letters are never dropped", "dead_letters_dropped", onDrop(func([]framework.DeadLetter) []framework.DeadLetter { return nil })},
+		{"newer letters are dropped, too", "dead_letters_dropped", onDrop(func(ds []framework.DeadLetter) []framework.DeadLetter {
+			for i := range ds {
+				ds[i].FailedAt = time.Time{}
+			}
+			return ds
+		})},
+		{"a listing of state without the operator's name", "state_listed", onState(func(s framework.StoredState) (framework.StoredState, bool) {
+			s.Operator = ""
+			return s, true
+		})},
+		{"a listing of state without empty values", "state_listed", onState(func(s framework.StoredState) (framework.StoredState, bool) { return s, len(s.Value) > 0 })},
+		{"a listing of all operators whichever is asked for", "state_listed", on(func(b *brokenSink, _ *world) {
+			b.state = func(ctx context.Context, pipeline, _ string) iter.Seq2[framework.StoredState, error] {
+				return b.sink.(framework.StateLister).State(ctx, pipeline, "")
+			}
+		})},
+		{"a closed sink lists nothing, without an error", "state_listing_stops", on(func(b *brokenSink, _ *world) {
+			b.state = func(ctx context.Context, pipeline, operator string) iter.Seq2[framework.StoredState, error] {
+				return func(yield func(framework.StoredState, error) bool) {
+					for s, err := range b.sink.(framework.StateLister).State(ctx, pipeline, operator) {
+						if err != nil || !yield(s, nil) {
+							return
+						}
+					}
+				}
+			}
+		})},
+		{"Flush claims", "flush_claims_nothing", on(func(b *brokenSink, _ *world) {
+			b.flush = func(ctx context.Context, pipeline string, tp partition) error {
+				ps, err := b.Positions(ctx, pipeline)
+				if len(ps) == 0 {
+					return errors.Join(err, framework.ErrRefused)
+				}
+				_, err = b.sink.Claim(ctx, pipeline, tp, position{})
+				return err
 			}
 		})},
 	}

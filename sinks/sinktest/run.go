@@ -125,7 +125,7 @@ func allCases[W any]() []testCase[W] {
 		saveCases[W](), atomicCases[W](), fenceCases[W](), stateCases[W](),
 		deadLetterCases[W](), isolationCases[W](), concurrencyCases[W](),
 		closeCases[W](), waitCases[W](), answerCases[W](),
-		powerCases[W](), resetCases[W](),
+		powerCases[W](), resetCases[W](), operatorCases[W](),
 	} {
 		all = append(all, group...)
 	}

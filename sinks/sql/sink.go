@@ -31,11 +31,14 @@ type Sink struct {
 
 // The powers of the sink.
 var (
-	_ framework.Sink[Write]    = (*Sink)(nil)
-	_ framework.PositionLister = (*Sink)(nil)
-	_ framework.Resetter       = (*Sink)(nil)
-	_ framework.Migrator       = (*Sink)(nil)
-	_ framework.HealthChecker  = (*Sink)(nil)
+	_ framework.Sink[Write]       = (*Sink)(nil)
+	_ framework.PositionLister    = (*Sink)(nil)
+	_ framework.DeadLetterLister  = (*Sink)(nil)
+	_ framework.DeadLetterDropper = (*Sink)(nil)
+	_ framework.StateLister       = (*Sink)(nil)
+	_ framework.Resetter          = (*Sink)(nil)
+	_ framework.Migrator          = (*Sink)(nil)
+	_ framework.HealthChecker     = (*Sink)(nil)
 )
 
 func newSink(c Config, d dialect, p pools) *Sink {
