@@ -100,7 +100,12 @@ func (c *compose) choosePorts() error {
 	return nil
 }
 
-func (c *compose) kafka(context.Context) (launch, error) { return c.service("kafka") }
+func (c *compose) kafka(context.Context) (launch, error) {
+	l, err := c.service("kafka")
+	tool := c.args("exec", "-T", "kafka", "/opt/kafka/bin/kafka-consumer-groups.sh")
+	l.env = append(l.env, groupsTool(append([]string{"docker"}, tool...)...))
+	return l, err
+}
 
 // cassandra relies on all nodes of a set being equally durable.
 func (c *compose) cassandra(_ context.Context, kind cassandraKind) ([]launch, error) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,11 @@ func TestContainerLifeAndEnd(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+	name, tool, _ := strings.Cut(l.env[0], "=")
+	t.Setenv(name, tool)
+	if got := KafkaConsumerGroups(t, "--list").Args; !slices.Equal(got, append(append([]string{"docker"}, c.args()...), "exec", "-T", "kafka", "/opt/kafka/bin/kafka-consumer-groups.sh", "--list")) {
+		t.Errorf("got tool %q", got)
 	}
 	if got := kafka.tail(t.Context()); got != "its log" {
 		t.Errorf("got log %q", got)

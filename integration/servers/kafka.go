@@ -62,8 +62,14 @@ func (p *packages) kafka(ctx context.Context) (launch, error) {
 	return launch{
 		backend: p.process(broker.Dir, broker.serverArgs(jars)...),
 		addr:    address(broker.Host, broker.BrokerPort),
-		env:     broker.env(),
+		env:     append(broker.env(), p.groupsTool(jars)),
 	}, nil
+}
+
+// groupsTool is what kafka-consumer-groups.sh runs.
+func (p *packages) groupsTool(jars string) string {
+	return groupsTool(p.java, "-cp", filepath.Join(jars, "*"), fastStart, "-Djava.net.preferIPv4Stack=true", "-XX:-UsePerfData",
+		"org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
 }
 
 func (p *packages) newBroker() (kafkaBroker, error) {

@@ -1,6 +1,10 @@
 package servers
 
-import "os"
+import (
+	"os"
+	"os/exec"
+	"strings"
+)
 
 // The environment by which tests learn where the servers are; the command
 // withservers sets it.
@@ -14,6 +18,7 @@ const (
 	// EnvPostgres holds host:port of a PostgreSQL server.
 	EnvPostgres = "LOCKSTEP_TEST_POSTGRES"
 
+	envKafkaGroups  = "LOCKSTEP_TEST_KAFKA_GROUPS" // a word a line
 	envKafkaTLS     = "LOCKSTEP_TEST_KAFKA_TLS"
 	envKafkaSASL    = "LOCKSTEP_TEST_KAFKA_SASL"
 	envKafkaSASLTLS = "LOCKSTEP_TEST_KAFKA_SASL_TLS"
@@ -45,6 +50,19 @@ type TB interface {
 // and fails the test where there are none. The brokers are shared by all tests
 // that run now: use topics and groups with names of your own.
 func Kafka(t TB) string { t.Helper(); return fromEnv(t, EnvKafka, "-kafka") }
+
+// KafkaConsumerGroups returns Kafka's own tool kafka-consumer-groups, from the
+// distribution that the test run's brokers come from, ready to run with args. The
+// brokers' address is the same for it as for the test. It fails the test where there
+// is no Kafka.
+func KafkaConsumerGroups(t TB, args ...string) *exec.Cmd {
+	t.Helper()
+	words := strings.Split(fromEnv(t, envKafkaGroups, "-kafka"), "\n")
+	return exec.Command(words[0], append(words[1:], args...)...)
+}
+
+// groupsTool is the environment by which [KafkaConsumerGroups] finds the tool.
+func groupsTool(words ...string) string { return envKafkaGroups + "=" + strings.Join(words, "\n") }
 
 // Cassandra returns host:port of the test run's Cassandra node, and fails the
 // test where there is none. The node is shared by all tests that run now: use

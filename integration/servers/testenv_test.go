@@ -22,6 +22,7 @@ func TestMissingServersFailWithWhatToDo(t *testing.T) {
 		{Cassandra, EnvCassandra, " -cassandra "},
 		{CassandraAuth, EnvCassandraAuth, " -cassandra-auth "},
 		{Postgres, EnvPostgres, " -postgres "},
+		{func(t TB) string { return KafkaConsumerGroups(t).Path }, envKafkaGroups, " -kafka "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(c.name, "")
