@@ -160,7 +160,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{[]string{"positions", "--sink", "sqlite://x.db", "--lines"}, "--lines"},
 		{[]string{"positions", "--sink", "sqlite://x.db", "extra"}, "extra"},
 		{[]string{"migrate", "--sink", "sqlite://x.db", "--schema", "missing.sql"}, `--schema "missing.sql"`},
-		{[]string{"reset"}, "unknown command \"reset\"; `lockstep help`"},
+		{[]string{"rest"}, "unknown command \"rest\"; is it reset?"},
 	} {
 		code, _, stderr := lockstep(t, c.args...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {

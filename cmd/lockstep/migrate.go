@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,7 @@ import (
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
-func migrateCommand(log *slog.Logger) *cobra.Command {
+func (p *program) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate --sink DSN [--schema FILE]...",
 		Short: "Create what the sink needs in its database, and tables of your own",
@@ -26,8 +25,9 @@ several machines at once.
 	}
 	dsn, wait := sinkFlag(cmd), waitFlag(cmd)
 	files := cmd.Flags().StringArray("schema", nil, "a file with statements that create tables of yours; may be repeated")
+	_ = cmd.MarkFlagFilename("schema", "sql", "cql") // fails only without that flag
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		db, err := parseSink(*dsn, *wait, log)
+		db, err := parseSink(*dsn, *wait, p.log)
 		if err != nil {
 			return err
 		}

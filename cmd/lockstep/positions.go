@@ -2,14 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,154 +11,142 @@ import (
 	"github.com/lockstep-stream/lockstep/framework"
 )
 
-func positionsCommand(log *slog.Logger) *cobra.Command {
+func (p *program) positionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "positions --sink DSN [--pipeline NAME] [--output table|json]",
+		Use:   "positions --sink DSN [--pipeline NAME] [--brokers HOST:PORT,…] [--output table|json]",
 		Short: "List the saved positions: the next offset to read, by partition",
 		Long: `List what the sink has saved for each pipeline, topic and partition: the next
 offset to read, and the counts of records that were saved with it. Running
 pipelines are not disturbed; on Cassandra one call reads the whole ledger, so
 call it every ten seconds at most.
 
-NEXT is the next offset to read. READ = PASSED + FILTERED + SKIPPED + DEAD.
-LOST counts offsets that a start rule passed over, because the log had dropped
-them. STATE pending means that a save is durable and is not yet known to be
-visible in full; the partition's owner, or the next one, sees to it. OWNER is
-left out where no partition has one.
+NEXT is the next offset to read, EPOCH the leader epoch of the record before it.
+READ = PASSED + FILTERED + SKIPPED + DEAD. LOST counts offsets that a start rule
+passed over, because the log had dropped them. AGE is the time since the last
+save. STATE pending means that a save is durable and is not yet known to be
+visible in full; the partition's owner, or the next one, sees to it, and so does
+"lockstep flush". OWNER is left out where no partition has one; a process that
+was killed stays the owner until somebody else is.
+
+With --brokers Kafka is asked, too. GROUP is what the consumer group has
+committed, a mirror of NEXT that decides nothing. LOG is the first offset that
+the log holds and its end, LAG how many offsets are left to read. CONDITION says
+what keeps a position from being read from: it is below the log's start, above
+its end, or of a topic that is gone or was made again. "lockstep reset" moves it.
+` + kafkaHelp + `
 
 ` + exitCodes + `
-A database in which nothing is stored is no error. A --pipeline that has no
-positions is one (1), and the pipelines that have some are named.`,
+A database in which nothing is stored is no error.`,
 		Example: `  lockstep positions --sink sqlite://app.db
+  lockstep positions --sink cassandra://10.0.0.1/app --brokers 10.0.0.2:9092
   lockstep positions --sink cassandra://10.0.0.1/app --pipeline spending --output json`,
 		Args:                  noArguments,
 		DisableFlagsInUseLine: true,
 	}
-	dsn, wait := sinkFlag(cmd), waitFlag(cmd)
-	pipeline := cmd.Flags().String("pipeline", "", "only this pipeline (default all)")
-	output := cmd.Flags().String("output", "table", "table, or json: one object a line")
+	v := p.addViewFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		write, err := parseOutput(*output)
-		if err != nil {
-			return err
-		}
-		db, err := parseSink(*dsn, *wait, log)
-		if err != nil {
-			return err
-		}
-		stored, err := positions(cmd.Context(), db, *pipeline)
-		if err != nil {
-			return failed(err)
-		}
-		if len(stored) == 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), "lockstep: no positions are stored")
-			return nil
-		}
-		return failed(write(cmd.OutOrStdout(), stored))
+		return v.run(cmd, func(ctx context.Context) error {
+			all, err := v.read(ctx)
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "lockstep: no positions are stored")
+				return nil
+			}
+			if v.json {
+				return writeJSON(cmd.OutOrStdout(), lines(all)...)
+			}
+			return writeTable(cmd.OutOrStdout(), positionColumns(all, v.cluster != nil), all)
+		})
 	}
 	return cmd
 }
 
-// parseOutput returns what writes positions in the form that --output names.
-func parseOutput(form string) (func(io.Writer, []framework.StoredPosition) error, error) {
-	switch form {
-	case "table":
-		return writeTable, nil
-	case "json":
-		return writeJSON, nil
-	default:
-		return nil, fmt.Errorf("%w: --output %q: give table or json", framework.ErrConfig, form)
-	}
-}
-
-// positions reads the positions of a pipeline, which must have some, or of all if
-// its name is empty.
-func positions(ctx context.Context, db database, pipeline string) ([]framework.StoredPosition, error) {
+// readPositions reads the positions of a pipeline, of all if its name is empty.
+func readPositions(ctx context.Context, db database, pipeline string) ([]framework.StoredPosition, error) {
 	sink, err := db.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer sink.Close(ctx)
-	stored, err := sink.Positions(ctx, pipeline)
-	if err != nil || len(stored) > 0 || pipeline == "" {
-		return stored, err
-	}
-	if stored, err = sink.Positions(ctx, ""); err != nil {
-		return nil, err
-	}
-	return nil, fmt.Errorf("--pipeline %q: it has no positions; %s", pipeline, whoHas(stored))
+	return sink.Positions(ctx, pipeline)
 }
 
-// whoHas names the pipelines that have positions.
-func whoHas(stored []framework.StoredPosition) string {
-	if len(stored) == 0 {
-		return "no pipeline has any"
+// positionColumns leaves out what no position has: the table is wide enough for a
+// terminal then.
+func positionColumns(all []standing, asked bool) []column[standing] {
+	columns := slices.Clone(placeColumns)
+	columns = append(columns, column[standing]{"EPOCH", epochCell})
+	if asked {
+		columns = append(columns, logColumns...)
 	}
-	var names []string
-	for _, p := range stored {
-		names = append(names, strconv.Quote(p.Pipeline))
+	for _, c := range []struct {
+		name string
+		of   func(framework.Counters) int64
+	}{
+		{"READ", func(c framework.Counters) int64 { return c.Read }},
+		{"PASSED", func(c framework.Counters) int64 { return c.Passed }},
+		{"FILTERED", func(c framework.Counters) int64 { return c.Filtered }},
+		{"SKIPPED", func(c framework.Counters) int64 { return c.Skipped }},
+		{"DEAD", func(c framework.Counters) int64 { return c.DeadLettered }},
+		{"LOST", func(c framework.Counters) int64 { return c.Lost }},
+	} {
+		columns = append(columns, column[standing]{c.name, func(s standing) string { return fmt.Sprint(c.of(s.counters)) }})
 	}
-	slices.Sort(names)
-	return "there are some of " + strings.Join(slices.Compact(names), ", ")
+	columns = append(columns, column[standing]{"AGE", ageCell}, column[standing]{"STATE", stateCell})
+	return append(columns, rareColumns(all)...)
 }
 
-// writeTable leaves out the owners where there are none: the table is wide
-// enough for a terminal then.
-func writeTable(out io.Writer, stored []framework.StoredPosition) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	owned := slices.ContainsFunc(stored, func(p framework.StoredPosition) bool { return p.Owner != "" })
-	fmt.Fprint(w, "PIPELINE\tTOPIC\tPARTITION\tNEXT\tREAD\tPASSED\tFILTERED\tSKIPPED\tDEAD\tLOST\tSAVED\tSTATE")
-	if owned {
-		fmt.Fprint(w, "\tOWNER")
-	}
-	fmt.Fprintln(w)
-	for _, p := range stored {
-		c, err := framework.DecodeCounters(p.Lane)
-		if err != nil {
-			return fmt.Errorf("pipeline %q: %s: %w", p.Pipeline, p.TopicPartition, err)
+// placeColumns say where a position is.
+var placeColumns = []column[standing]{
+	{"PIPELINE", func(s standing) string { return s.Pipeline }},
+	{"TOPIC", func(s standing) string { return s.Topic }},
+	{"PARTITION", func(s standing) string { return fmt.Sprint(s.Partition) }},
+	{"NEXT", func(s standing) string { return fmt.Sprint(s.Position.Offset) }},
+}
+
+// logColumns say what Kafka knows.
+var logColumns = []column[standing]{{"GROUP", groupCell}, {"LOG", logCell}, {"LAG", lagCell}}
+
+// rareColumns are those that are shown only where some position has something in
+// them.
+func rareColumns(all []standing) []column[standing] {
+	var columns []column[standing]
+	for _, c := range []column[standing]{
+		{"CONDITION", func(s standing) string { return s.condition }},
+		{"OWNER", func(s standing) string { return s.Owner }},
+	} {
+		if slices.ContainsFunc(all, func(s standing) bool { return c.cell(s) != "" }) {
+			columns = append(columns, column[standing]{c.name, func(s standing) string { return orDash(c.cell(s)) }})
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s",
-			p.Pipeline, p.Topic, p.Partition, p.Position.Offset,
-			c.Read, c.Passed, c.Filtered, c.Skipped, c.DeadLettered, c.Lost, savedAt(p), state(p))
-		if owned {
-			fmt.Fprint(w, "\t", orDash(p.Owner))
-		}
-		fmt.Fprintln(w)
 	}
-	return w.Flush()
-}
-
-func savedAt(p framework.StoredPosition) string {
-	if p.SavedAt.IsZero() {
-		return "never"
-	}
-	return p.SavedAt.UTC().Format(time.RFC3339)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func state(p framework.StoredPosition) string {
-	if p.Pending {
-		return "pending"
-	}
-	return "applied"
+	return columns
 }
 
 // line is a position in JSON.
 type line struct {
-	Pipeline   string     `json:"pipeline"`
-	Topic      string     `json:"topic"`
-	Partition  int32      `json:"partition"`
-	NextOffset int64      `json:"next_offset"`
-	Counters   counters   `json:"counters"`
-	SavedAt    *time.Time `json:"saved_at"` // null: never
-	Owner      string     `json:"owner"`
-	Pending    bool       `json:"pending"`
+	Pipeline    string     `json:"pipeline"`
+	Topic       string     `json:"topic"`
+	Partition   int32      `json:"partition"`
+	NextOffset  int64      `json:"next_offset"`
+	LeaderEpoch *int32     `json:"leader_epoch"` // null: not known
+	TopicID     string     `json:"topic_id"`
+	Counters    counters   `json:"counters"`
+	SavedAt     *time.Time `json:"saved_at"` // null: never
+	AgeSeconds  *float64   `json:"age_seconds"`
+	Owner       string     `json:"owner"`
+	Pending     bool       `json:"pending"`
+	*logLine               // with --brokers
+}
+
+// logLine is what Kafka says of a position, in JSON.
+type logLine struct {
+	GroupOffset *int64 `json:"group_offset"` // null: nothing committed
+	LogStart    *int64 `json:"log_start"`    // null: there is no such partition
+	LogEnd      *int64 `json:"log_end"`
+	Lag         *int64 `json:"lag"`
+	Condition   string `json:"condition"`
 }
 
 // counters are a [framework.Counters] in JSON: its fields, in its order.
@@ -178,20 +160,33 @@ type counters struct {
 	Lost         int64 `json:"lost"`
 }
 
-func writeJSON(out io.Writer, stored []framework.StoredPosition) error {
-	e := json.NewEncoder(out)
-	for _, p := range stored {
-		c, err := framework.DecodeCounters(p.Lane)
-		if err != nil {
-			return fmt.Errorf("pipeline %q: %s: %w", p.Pipeline, p.TopicPartition, err)
+func lines(all []standing) []line {
+	var ls []line
+	for _, s := range all {
+		l := line{
+			Pipeline: s.Pipeline, Topic: s.Topic, Partition: s.Partition, NextOffset: s.Position.Offset,
+			TopicID: s.Position.TopicID.String(), Counters: counters(s.counters), Owner: s.Owner, Pending: s.Pending, logLine: s.logLine(),
 		}
-		l := line{p.Pipeline, p.Topic, p.Partition, p.Position.Offset, counters(c), nil, p.Owner, p.Pending}
-		if !p.SavedAt.IsZero() {
-			l.SavedAt = &p.SavedAt
+		if epochCell(s) != "-" {
+			l.LeaderEpoch = &s.Position.LeaderEpoch
 		}
-		if err := e.Encode(l); err != nil {
-			return err
+		if !s.SavedAt.IsZero() {
+			age := max(s.age, 0).Seconds()
+			l.SavedAt, l.AgeSeconds = &s.SavedAt, &age
 		}
+		ls = append(ls, l)
 	}
-	return nil
+	return ls
+}
+
+func (s standing) logLine() *logLine {
+	if s.log == nil && s.condition == "" {
+		return nil // Kafka was not asked
+	}
+	l := &logLine{GroupOffset: s.group, Condition: s.condition}
+	if s.log != nil {
+		lag := s.lag()
+		l.LogStart, l.LogEnd, l.Lag = &s.log.start, &s.log.end, &lag
+	}
+	return l
 }
