@@ -29,6 +29,7 @@ type engine[W any] struct {
 	mu       sync.Mutex
 	lanes    map[Partition]*lane[W]
 	alive    map[*lane[W]]bool // that have not ended, assigned or not
+	assigned bool              // the source has said what is ours, if only nothing
 	draining bool
 	err      error // the first
 }
@@ -194,6 +195,7 @@ func (e *engine[W]) Assigned(ps []Partition) {
 	if e.draining {
 		return
 	}
+	e.assigned = true
 	for _, p := range ps {
 		l := newLane(e, p)
 		e.lanes[p] = l

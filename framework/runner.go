@@ -17,6 +17,7 @@ type Runner struct {
 	ran       atomic.Bool
 	run       func(context.Context) error
 	lanes     func() []LaneStatus
+	ready     func() error
 }
 
 // NewRunner checks that the parts fit together: mistakes in cfg, and a sink
@@ -34,7 +35,7 @@ func NewRunner[W any](p *Pipeline[W], source Source, sink Sink[W], cfg Config) (
 		return nil, fmt.Errorf("pipeline %q: %w: %w", p.name, ErrConfig, err)
 	}
 	e := newEngine(p, source, sink, cfg.WithDefaults())
-	return &Runner{name: p.name, guarantee: sink.Guarantee(), run: e.run, lanes: e.status}, nil
+	return &Runner{name: p.name, guarantee: sink.Guarantee(), run: e.run, lanes: e.status, ready: e.ready}, nil
 }
 
 func fits(needs, has Guarantee) error {

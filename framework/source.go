@@ -31,7 +31,8 @@ type Source interface {
 type Lanes interface {
 	// Assigned says that these partitions are ours now. Each is a fresh
 	// Partition, even if the same one was ours before, and delivers nothing
-	// until it was started and resumed.
+	// until it was started and resumed. An empty call says that there are none for
+	// us now, which a process that waits to take over counts as ready by.
 	Assigned([]Partition)
 
 	// Records hands over records of p in offset order. The runner owns the

@@ -68,7 +68,7 @@ func TestNotReadyBeforePartitionsAreClaimed(t *testing.T) {
 			if code, body := p.get("/healthz"); code != http.StatusOK {
 				t.Errorf("/healthz: %d %s", code, body)
 			}
-			if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "no partition is assigned") {
+			if code, body := p.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "has not told yet which partitions") {
 				t.Errorf("/readyz: %d %s", code, body)
 			}
 			if code := p.terminate(); code != 0 {

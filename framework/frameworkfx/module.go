@@ -3,7 +3,6 @@ package frameworkfx
 import (
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/fx"
@@ -65,27 +64,18 @@ func (p *Pipelines) add(one Pipeline) error {
 			return fmt.Errorf("%w: %q", framework.ErrDuplicatePipeline, one.name)
 		}
 	}
-	r := &running{claimed: new(atomic.Bool)}
-	var err error
-	r.Runner, err = one.build(adjust(one.cfg, p.log, r.claimed))
+	r, err := one.build(adjust(one.cfg, p.log))
 	p.running = append(p.running, r)
 	return err
 }
 
-// adjust fills in what the application decides, and notes the first claim.
-func adjust(cfg framework.Config, log *slog.Logger, claimed *atomic.Bool) framework.Config {
+// adjust fills in what the application decides.
+func adjust(cfg framework.Config, log *slog.Logger) framework.Config {
 	if cfg.Logger == nil {
 		cfg.Logger = log
 	}
 	if cfg.DrainTimeout == 0 {
 		cfg.DrainTimeout = DrainTimeout
-	}
-	observe := cfg.Hooks.Claimed
-	cfg.Hooks.Claimed = func(e framework.ClaimedEvent) {
-		claimed.Store(true)
-		if observe != nil {
-			observe(e)
-		}
 	}
 	return cfg
 }

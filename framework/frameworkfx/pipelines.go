@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"go.uber.org/fx"
 
@@ -18,7 +18,7 @@ import (
 type Pipelines struct {
 	log      *slog.Logger
 	shutdown fx.Shutdowner
-	running  []*running
+	running  []*framework.Runner
 	cancel   context.CancelFunc // set by start
 
 	begun    chan struct{} // closed by start
@@ -28,20 +28,10 @@ type Pipelines struct {
 	err      error         // what they ended with; set before ended is closed
 }
 
-// running is one pipeline's runner, and whether it ever had a partition.
-type running struct {
-	*framework.Runner
-	claimed *atomic.Bool
-}
-
 // Runners returns the runner of each pipeline, for a closer look. Do not run
 // them.
 func (p *Pipelines) Runners() []*framework.Runner {
-	runners := make([]*framework.Runner, len(p.running))
-	for i, r := range p.running {
-		runners[i] = r.Runner
-	}
-	return runners
+	return slices.Clone(p.running)
 }
 
 // Live returns nil while all pipelines work or drain, and after a drain without
@@ -54,9 +44,8 @@ func (p *Pipelines) Live() error {
 }
 
 // Ready returns nil while the application runs and every partition that is
-// assigned to this process is claimed. Otherwise it says what is missing. A
-// pipeline that has not had a partition yet is not ready; one that has given
-// its last one to another process is.
+// assigned to this process is claimed, as [framework.Runner.Ready] says of each
+// pipeline. Otherwise it says what is missing.
 func (p *Pipelines) Ready() error {
 	switch {
 	case !closed(p.begun):
@@ -67,30 +56,11 @@ func (p *Pipelines) Ready() error {
 		return errors.New("the pipelines are being stopped")
 	}
 	for _, r := range p.running {
-		if err := r.ready(); err != nil {
+		if err := r.Ready(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *running) ready() error {
-	for _, lane := range r.Lanes() {
-		if lane.Phase != framework.PhaseRunning {
-			return laneNotReady(r.Name(), lane)
-		}
-	}
-	if !r.claimed.Load() {
-		return fmt.Errorf("pipeline %q: no partition is assigned yet", r.Name())
-	}
-	return nil
-}
-
-func laneNotReady(pipeline string, lane framework.LaneStatus) error {
-	if lane.Err != nil {
-		return fmt.Errorf("pipeline %q: %s: %s: %w", pipeline, lane.TopicPartition, lane.Phase, lane.Err)
-	}
-	return fmt.Errorf("pipeline %q: %s: %s", pipeline, lane.TopicPartition, lane.Phase)
 }
 
 // start is the start hook. The pipelines outlive its context, which ends with
@@ -108,7 +78,7 @@ func (p *Pipelines) start(context.Context) error {
 
 func (p *Pipelines) run(ctx context.Context) {
 	defer close(p.ended)
-	p.err = framework.RunAll(ctx, p.Runners()...)
+	p.err = framework.RunAll(ctx, p.running...)
 	if p.err == nil || ctx.Err() != nil {
 		return // stop returns it
 	}

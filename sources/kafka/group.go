@@ -47,8 +47,8 @@ func (r *run) onAssigned(_ context.Context, cl *kgo.Client, added map[string][]i
 
 	if len(ps) > 0 {
 		r.log.Info("partitions assigned", "partitions", names(ps), "generation", generation)
-		r.lanes.Assigned(ps)
 	}
+	r.lanes.Assigned(ps)
 }
 
 // onCommitted sees what the group has committed for the added partitions. None

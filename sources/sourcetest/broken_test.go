@@ -55,6 +55,7 @@ var faults = []struct{ bug, caughtBy string }{
 	{"resolves any offset", "resolve_outside_log"},
 	{"resolves to the end", "resolve_own_partition"},
 	{"skips a record at a takeover", "group_shares"},
+	{"is silent about nothing", "group_without_a_share"},
 	{"gives out the former assignment", "group_fresh_assignment"},
 	{"assigns before Revoked has returned", "group_revoked_waits"},
 	{"revokes everything", "group_cooperative"},

@@ -17,6 +17,11 @@ func groupCases() []testCase {
 		needs: groups,
 		run:   groupShares,
 	}, {
+		name:  "group_without_a_share",
+		rule:  "a process that its group has no partition for is told so, by an empty Assigned",
+		needs: groups,
+		run:   groupWithoutAShare,
+	}, {
 		name:  "group_fresh_assignment",
 		rule:  "a partition that comes back is a fresh Partition, and the former one stays dead",
 		needs: groups,
@@ -128,6 +133,17 @@ func groupShares(e *env) {
 	p.join()
 	p.read()
 	p.st.wantComplete(4, int64(p.written))
+}
+
+func groupWithoutAShare(e *env) {
+	p := e.newPair(1)
+	p.second = p.withHooks()
+	p.other = e.run(p.second)
+	p.second.wait("a call to Assigned at the second process", func() bool { return p.second.told })
+	p.read()
+	p.other.end()
+	p.read()
+	p.st.wantComplete(1, int64(p.written))
 }
 
 func groupFreshAssignment(e *env) {

@@ -35,6 +35,7 @@ type lanes struct {
 	all     map[framework.Partition]*lane
 	current map[offsetstore.TopicPartition]*lane
 	events  []string
+	told    bool // Assigned was called
 	ended   bool
 }
 
@@ -76,6 +77,10 @@ func (s *lanes) note(format string, args ...any) {
 
 // Assigned implements framework.Lanes.
 func (s *lanes) Assigned(ps []framework.Partition) {
+	s.mu.Lock()
+	s.told = true
+	s.note("assigned %d partitions", len(ps))
+	s.mu.Unlock()
 	for _, p := range ps {
 		l := s.admit(p)
 		if s.onAssigned != nil {

@@ -201,6 +201,9 @@ func (m *member) Run(ctx context.Context, lanes framework.Lanes) error {
 		}
 		return nil
 	}
+	if m.c.bug != "is silent about nothing" {
+		lanes.Assigned(nil)
+	}
 	m.g.join(m)
 	<-ctx.Done()
 	if m.c.bug == "hangs when it is stopped" {

@@ -169,8 +169,8 @@ func (s *session) begin(claims map[string][]int32) {
 	r.mu.Unlock()
 	if len(s.parts) > 0 {
 		r.log.Info("partitions assigned", "partitions", fmt.Sprint(s.parts), "generation", s.generation)
-		r.lanes.Assigned(s.partitions())
 	}
+	r.lanes.Assigned(s.partitions())
 }
 
 func (s *session) find(tp offsetstore.TopicPartition) *partition {

@@ -160,6 +160,7 @@ func (r *reading) subscribe(ctx, subscribed context.Context) error {
 			}
 		}
 	}
+	r.lanes.Assigned(nil) // a partition shows by its first message
 	return nil
 }
 

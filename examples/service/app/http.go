@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/lockstep-stream/lockstep/framework"
 )
 
 // Handler answers what a customer has spent, and two questions of whoever
@@ -39,23 +37,6 @@ func answer(ask func() error) http.HandlerFunc {
 		}
 		fmt.Fprintln(w, "ok")
 	}
-}
-
-// Ready returns nil when every partition that is assigned to this process is
-// claimed, and there is at least one for each pipeline.
-func Ready(runners ...*framework.Runner) error {
-	for _, r := range runners {
-		lanes := r.Lanes()
-		if len(lanes) == 0 {
-			return fmt.Errorf("pipeline %q: no partition is assigned", r.Name())
-		}
-		for _, l := range lanes {
-			if l.Phase != framework.PhaseRunning {
-				return fmt.Errorf("pipeline %q: %s: %s", r.Name(), l.TopicPartition, l.Phase)
-			}
-		}
-	}
-	return nil
 }
 
 // Serve answers requests until ctx ends, and then lets those in flight finish

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -45,7 +46,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	live := func() error { return nil } // a pipeline that fails ends the process
-	ready := func() error { return app.Ready(archive, spending) }
+	ready := func() error { return errors.Join(archive.Ready(), spending.Ready()) }
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return framework.RunAll(ctx, archive, spending) })
 	group.Go(func() error { return app.Serve(ctx, settings.Listen, app.Handler(db, live, ready)) })
