@@ -5,7 +5,8 @@
 // [ParseTopics], [ParseStartRules]).
 //
 // [Store] is for programs that keep their progress apart from their output;
-// package kafkastore is one on Kafka's committed offsets.
+// package kafkastore is one on Kafka's committed offsets. Neither needs the
+// framework: kafkastore's example is a job of its own.
 //
 // Everything else in the module imports this package; it imports only the
 // standard library.
