@@ -29,6 +29,8 @@ type job struct {
 	client *kgo.Client
 	next   offsets
 	ends   offsets // nil: there is no end
+
+	results int // batches that came to something
 }
 
 // printBatches is the job as a program that keeps its progress apart from its
@@ -70,31 +72,32 @@ func printBatches(ctx context.Context, s settings, out io.Writer) error {
 	return j.run(ctx)
 }
 
-// run ends with ctx, or at the ends. A batch that ctx cuts short is neither printed
-// nor stored.
+// run ends with ctx, or at the ends.
 func (j *job) run(ctx context.Context) error {
-	results := 0
-	for n := 1; !j.atEnd(); n++ {
-		before := maps.Clone(j.next)
-		counts, err := j.batch(ctx)
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		show(j.out, fmt.Sprintf("batch %d", n), counts)
-		if len(counts) > 0 {
-			results++
-		}
-		if j.crash > 0 && results == j.crash {
-			return die()
-		}
-		if err := j.store.Save(ctx, j.next.since(before)...); err != nil {
+	for n := 1; ctx.Err() == nil && !j.atEnd(); n++ {
+		if err := j.step(ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// step does one batch. One that ctx cuts short is neither printed nor stored.
+func (j *job) step(ctx context.Context, n int) error {
+	before := maps.Clone(j.next)
+	counts, err := j.batch(ctx)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	show(j.out, fmt.Sprintf("batch %d", n), counts)
+	if len(counts) > 0 {
+		j.results++
+	}
+	if j.crash > 0 && j.results == j.crash {
+		return die()
+	}
+	// A stop that comes now need not have the batch printed again.
+	return j.store.Save(context.WithoutCancel(ctx), j.next.since(before)...)
 }
 
 // batch reads what comes within a batch's time, and reduces it.
