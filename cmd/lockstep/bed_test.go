@@ -201,6 +201,18 @@ func (b *bed) number(query string) (n int64) {
 	return n
 }
 
+func (b *bed) sqlExec(statement string) {
+	b.t.Helper()
+	db, err := stdsql.Open("sqlite", strings.TrimPrefix(b.dsn, "sqlite://"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(b.t.Context(), statement); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // claimAndDie leaves a partition with an owner that is gone.
 func (b *bed) claimAndDie(partition int32) {
 	b.t.Helper()

@@ -43,6 +43,7 @@ A --watch that is interrupted is a success.`,
 		DisableFlagsInUseLine: true,
 	}
 	v := p.addViewFlags(cmd)
+	v.kafka = addKafkaFlags(cmd)
 	watch := cmd.Flags().Bool("watch", false, "show it again and again, until interrupted")
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "the pause between two times of --watch")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

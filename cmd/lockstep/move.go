@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
@@ -13,7 +15,8 @@ type move struct {
 	stored framework.StoredPosition
 	to     offsetstore.Position
 	log    partitionLog
-	past   bool // the time that was asked for is past the last record
+	past   bool        // the time that was asked for is past the last record
+	record *kgo.Record // the one that is passed over, if it is known
 }
 
 // none reports whether the position is there already.
@@ -48,7 +51,7 @@ func (c *change) plan(ctx context.Context, stored []framework.StoredPosition, ru
 		}
 		to := offsetstore.At(offset)
 		to.TopicID = topic.id
-		moves = append(moves, move{p, to, log, past})
+		moves = append(moves, move{stored: p, to: to, log: log, past: past})
 	}
 	return moves, nil
 }

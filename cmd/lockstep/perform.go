@@ -108,12 +108,14 @@ type moveLine struct {
 	Owner       string `json:"owner"`
 	DropState   bool   `json:"drop_state"`
 	Result      string `json:"result"` // "dry run", "moved" or "unchanged"
+
+	Record *recordLine `json:"record,omitempty"` // the one that is passed over, of skip
 }
 
 func moveLineOf(m move, dropState bool, result string) moveLine {
 	p := m.stored
 	return moveLine{
 		p.Pipeline, p.Topic, p.Partition, p.Position.Offset, m.to.Offset,
-		p.Position.TopicID.String(), m.to.TopicID.String(), m.log.start, m.log.end, p.Owner, dropState, result,
+		p.Position.TopicID.String(), m.to.TopicID.String(), m.log.start, m.log.end, p.Owner, dropState, result, recordLineOf(m.record),
 	}
 }

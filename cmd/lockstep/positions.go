@@ -44,6 +44,7 @@ A database in which nothing is stored is no error.`,
 		DisableFlagsInUseLine: true,
 	}
 	v := p.addViewFlags(cmd)
+	v.kafka = addKafkaFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return v.run(cmd, func(ctx context.Context) error {
 			all, err := v.read(ctx)
