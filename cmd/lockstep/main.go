@@ -111,7 +111,9 @@ func (p *program) root() *cobra.Command {
 named by --sink, Kafka by --brokers. What changes something shows first what it
 would do, and does it with --apply.`)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.AddCommand(p.positionsCommand(), p.lagCommand(), p.resetCommand(), p.skipCommand(), p.deadLettersCommand(), p.totalsCommand(), p.migrateCommand())
+	cmd.AddCommand(p.positionsCommand(), p.lagCommand(), p.resetCommand(), p.skipCommand(),
+		p.deadLettersCommand(), p.totalsCommand(), p.flushCommand(), p.migrateCommand())
+	return cmd
 	return cmd
 }
 
