@@ -114,7 +114,6 @@ would do, and does it with --apply.`)
 	cmd.AddCommand(p.positionsCommand(), p.lagCommand(), p.resetCommand(), p.skipCommand(),
 		p.deadLettersCommand(), p.totalsCommand(), p.flushCommand(), p.migrateCommand())
 	return cmd
-	return cmd
 }
 
 // group is a command that only has others.
