@@ -15,7 +15,8 @@ import (
 // clocks that disagree.
 type clock struct {
 	now    func() time.Time
-	jitter float64 // share by which back-off varies, 0 in tests that must repeat
+	wait   func(ctx context.Context, d time.Duration) error // nil: sleep uses a timer
+	jitter float64                                          // share by which back-off varies, 0 in tests that must repeat
 }
 
 func systemClock() clock { return clock{now: time.Now, jitter: backoff.DefaultRandomizationFactor} }
@@ -25,6 +26,9 @@ func (c clock) micros() int64 { return c.now().UnixMicro() }
 
 // sleep waits for d, or until ctx ends, and returns the cause then.
 func (c clock) sleep(ctx context.Context, d time.Duration) error {
+	if c.wait != nil {
+		return c.wait(ctx, d)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -95,6 +95,7 @@ type engine struct {
 	guard  clockGuard
 	tuning tuning
 	token  func() (gocql.UUID, error)
+	spawn  func(f func())              // go f(), except where a test decides when f begins
 	verify func(context.Context) error // that the tables are the ones that were checked; nil: never
 	owner  string
 	log    *slog.Logger
@@ -116,6 +117,7 @@ type engine struct {
 func newEngine(s store, t tables, c clock, tu tuning, owner string, log *slog.Logger) *engine {
 	e := &engine{
 		store: s, tables: t, clock: c, tuning: tu, token: gocql.RandomUUID, owner: owner, log: log,
+		spawn:    func(f func()) { go f() },
 		slots:    semaphore.NewWeighted(tu.inFlight),
 		bytes:    semaphore.NewWeighted(tu.bytesInFlight),
 		claiming: semaphore.NewWeighted(tu.claims),
@@ -214,15 +216,10 @@ func (e *engine) unknownLimit() lease {
 // long, so that a cancelled call returns soon.
 func (e *engine) grace(ctx context.Context) (context.Context, func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	end := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		t := time.NewTimer(e.tuning.cancelGrace)
-		defer t.Stop()
-		select {
-		case <-t.C:
+		if e.clock.sleep(work, e.tuning.cancelGrace) == nil {
 			cancel(context.Cause(ctx))
-		case <-end:
 		}
 	})
-	return work, func() { stop(); close(end); cancel(nil) }
+	return work, func() { stop(); cancel(nil) }
 }

@@ -17,11 +17,13 @@ import (
 
 // fakeDB obeys the rules of Cassandra that the protocol builds on: a ledger row is
 // linearizable, everything else merges cell by cell, the highest timestamp wins,
-// and a delete wins over a write with the same timestamp.
+// and a delete wins over a write with the same timestamp, as long as its tombstone
+// has not been purged.
 type fakeDB struct {
 	ledger map[laneKey]*ledgerRow
+	topics map[string]*topicRow
 	stage  map[stageKey]map[int]stageCell
-	gone   map[stageKey]bool // deleted with a higher timestamp than any insert has
+	gone   map[stageKey]time.Time // when deleted, with a higher timestamp than any insert has
 	tables map[string]*fakeRow
 }
 
@@ -29,28 +31,95 @@ type stageCell []byte
 
 func newFakeDB() *fakeDB {
 	return &fakeDB{
-		ledger: map[laneKey]*ledgerRow{}, stage: map[stageKey]map[int]stageCell{},
-		gone: map[stageKey]bool{}, tables: map[string]*fakeRow{},
+		ledger: map[laneKey]*ledgerRow{}, topics: map[string]*topicRow{}, stage: map[stageKey]map[int]stageCell{},
+		gone: map[stageKey]time.Time{}, tables: map[string]*fakeRow{},
 	}
 }
 
 // fakeRow is a row of a user's table, as cells with timestamps.
 type fakeRow struct {
-	marker  fakeCell
-	cells   []fakeCell
-	deleted int64
+	marker    fakeCell
+	cells     []fakeCell
+	deleted   int64
+	deletedAt time.Time // by the server's clock
+	purged    int64     // timestamp of the newest delete that was purged
 }
 
 type fakeCell struct {
-	ts    int64
-	value []byte // nil: null
+	ts     int64
+	value  []byte // nil: null
+	at     time.Time
+	purged int64 // timestamp of the newest null that was purged
 }
 
 // merge keeps the newer cell; of equal ones null, then the larger value.
 func (c *fakeCell) merge(o fakeCell) {
 	if o.ts > c.ts || o.ts == c.ts && (o.value == nil || c.value != nil && bytes.Compare(o.value, c.value) > 0) {
+		o.purged = c.purged
 		*c = o
 	}
+}
+
+// newest is the timestamp up to which everything written to cell n is decided.
+func (r *fakeRow) newest(n int) int64 {
+	return max(r.cells[n].ts, r.cells[n].purged, r.deleted, r.purged)
+}
+
+// purge forgets deletes that are older than grace, with what they hide, as
+// compaction does, and returns how many. A write that was older than the delete and
+// arrives later will show.
+func (db *fakeDB) purge(grace time.Duration) (n int) {
+	for _, row := range db.tables {
+		n += row.purge(grace)
+	}
+	for key, at := range db.gone {
+		if time.Since(at) > grace {
+			delete(db.gone, key)
+		}
+	}
+	return n
+}
+
+func (r *fakeRow) purge(grace time.Duration) (n int) {
+	if r.deleted > 0 && time.Since(r.deletedAt) > grace {
+		r.marker.hide(r.deleted)
+		for i := range r.cells {
+			r.cells[i].hide(r.deleted)
+		}
+		r.purged, r.deleted = max(r.purged, r.deleted), 0
+		n++
+	}
+	for i := range r.cells {
+		if c := &r.cells[i]; c.ts > 0 && c.value == nil && time.Since(c.at) > grace {
+			*c = fakeCell{purged: c.ts}
+			n++
+		}
+	}
+	return n
+}
+
+// hide removes the cell if a delete with timestamp ts covers it.
+func (c *fakeCell) hide(ts int64) {
+	if c.ts <= ts {
+		*c = fakeCell{purged: c.purged}
+	}
+}
+
+// remove deletes a row with timestamp ts.
+func (r *fakeRow) remove(ts int64) {
+	if ts >= r.deleted {
+		r.deleted, r.deletedAt = ts, time.Now()
+	}
+}
+
+func (db *fakeDB) insertTopic(pipeline, topic string, row topicRow) {
+	if key := pipeline + "\x00" + topic; db.topics[key] == nil {
+		db.topics[key] = &row
+	}
+}
+
+func (db *fakeDB) readTopic(pipeline, topic string) *topicRow {
+	return db.topics[pipeline+"\x00"+topic]
 }
 
 func (db *fakeDB) readLedger(lane laneKey) *ledgerRow {
@@ -164,7 +233,7 @@ func mustBytes(s setting) []byte {
 }
 
 func (db *fakeDB) writeChunk(key stageKey, n int, data []byte) {
-	if db.gone[key] {
+	if _, gone := db.gone[key]; gone {
 		return
 	}
 	if db.stage[key] == nil {
@@ -185,7 +254,7 @@ func (db *fakeDB) readChunks(key stageKey) map[int][]byte {
 }
 
 func (db *fakeDB) deleteChunks(key stageKey) {
-	db.gone[key] = true
+	db.gone[key] = time.Now()
 	delete(db.stage, key)
 }
 
@@ -205,14 +274,14 @@ func (db *fakeDB) mutate(m *mutation, ts int64) {
 	}
 	switch m.op {
 	case opDelete:
-		row.deleted = max(row.deleted, ts)
+		row.remove(ts)
 		return
 	case opInsert:
 		row.marker.merge(fakeCell{ts: ts, value: []byte{}})
 	}
 	for i, c := range cells {
 		if c.head != headUnset {
-			row.cells[i].merge(fakeCell{ts: ts, value: c.value})
+			row.cells[i].merge(fakeCell{ts: ts, value: c.value, at: time.Now()})
 		}
 	}
 }

@@ -112,6 +112,15 @@ func (s *faultyStore) readState(_ context.Context, b stateBucket, keys [][]byte)
 	return values, err
 }
 
+func (s *faultyStore) readTopic(_ context.Context, pipeline, topic string) (row *topicRow, err error) {
+	err = s.run("topic", 0, func() { row = s.db.readTopic(pipeline, topic) })
+	return row, err
+}
+
+func (s *faultyStore) insertTopic(_ context.Context, pipeline, topic string, row topicRow) error {
+	return s.run("store topic", 0, func() { s.db.insertTopic(pipeline, topic, row) })
+}
+
 // sent returns the statements that began with prefix.
 func (s *faultyStore) sent(prefix string) []string {
 	s.mu.Lock()
@@ -137,6 +146,8 @@ func (s *faultyStore) row() *ledgerRow {
 	defer s.mu.Unlock()
 	return s.db.readLedger(unitLane)
 }
+
+var countKey = framework.StateKey{Operator: "count", Key: []byte("k")}
 
 var unitLane = laneKey{"p", "in", 3}
 

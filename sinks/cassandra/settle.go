@@ -79,7 +79,8 @@ func (s *settler) start() {
 		return
 	}
 	s.running, s.done = true, make(chan struct{})
-	go s.run(s.done)
+	done := s.done
+	s.c.spawn(func() { s.run(done) })
 }
 
 func (s *settler) run(done chan struct{}) {

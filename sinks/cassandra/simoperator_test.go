@@ -20,60 +20,61 @@ type simReset struct {
 
 func resetName(proc int) string { return fmt.Sprintf("reset by p%d", proc) }
 
-// once is the life of a process that does one thing.
-func (p *simProc) once(do func()) {
-	defer func() { p.w.mu.Lock(); p.done = true; p.w.mu.Unlock() }()
-	if p.engine.enter() != nil {
-		return
-	}
-	defer p.engine.running.Done()
-	do()
-}
-
 // flush is what Sink.Flush does.
-func (p *simProc) flush() {
-	p.once(func() {
-		err := p.engine.flushLane(p.engine.closing, p.w.lane)
-		p.w.mu.Lock()
-		defer p.w.mu.Unlock()
-		p.w.trace("p%d: flush: %v", p.id, err)
-		if err == nil {
-			p.w.totals["flushes"]++
+func (p *simProc) flush(l *simLane) {
+	p.launch("flush", func() {
+		err := p.engine.flushLane(p.callContext(l), l.key)
+		if p.stopped() {
+			return
 		}
-		if errors.Is(err, framework.ErrCorrupt) {
+		p.w.note(p.name(), "flush", outcomeOf(err))
+		switch {
+		case err == nil:
+			p.w.count("flushes", 1)
+		case errors.Is(err, framework.ErrCorrupt):
 			p.w.failf("I7: nothing was damaged, and Flush said: %v", err)
 		}
 	})
 }
 
 // reset is what Sink.Reset does, from the position that an operator has just read.
-func (p *simProc) reset() {
-	p.once(func() {
-		p.w.mu.Lock()
-		row := p.w.db.readLedger(p.w.lane)
-		p.w.mu.Unlock()
+func (p *simProc) reset(l *simLane) {
+	to, drop := p.w.rng.Float64(), p.w.rng.IntN(2) == 0
+	p.launch("reset", func() {
+		row := p.w.db.readLedger(l.key)
 		if row == nil {
 			return
 		}
-		from := row.position.Offset
-		err := p.engine.resetLane(p.engine.closing, p.w.lane, framework.Reset{
-			From: row.position, To: offsetstore.At(10 + p.rng.Int64N(from-4)), DropState: p.rng.IntN(2) == 0,
+		// Rarely far back, or else the lane would never get on.
+		offset := row.position.Offset + 5 - int64(to*to*float64(row.position.Offset+5-simEarliest))
+		err := p.engine.resetLane(p.callContext(l), l.key, framework.Reset{
+			From: row.position, To: offsetstore.At(offset), DropState: drop,
 		})
 		p.w.mu.Lock()
-		defer p.w.mu.Unlock()
-		p.w.trace("p%d: reset: %v", p.id, err)
-		if !p.dead {
+		dead := p.dead
+		if !dead {
 			p.w.resets = append(p.w.resets, simReset{resetName(p.id), err})
 		}
+		p.w.mu.Unlock()
+		if !dead {
+			p.w.note(p.name(), "reset", outcomeOf(err))
+		}
 	})
+}
+
+// callContext is what Sink.begin makes of a caller's context.
+func (p *simProc) callContext(l *simLane) context.Context {
+	return context.WithValue(p.engine.closing, laneOf{}, l)
 }
 
 // checkResets checks that what Reset said is true (I8).
 func (w *simWorld) checkResets() {
 	count := map[string]int{}
-	for _, c := range w.chain {
-		if c.reset {
-			count[c.batch]++
+	for _, l := range w.lanes {
+		for _, c := range l.chain {
+			if c.reset {
+				count[c.batch]++
+			}
 		}
 	}
 	for _, r := range w.resets {

@@ -27,6 +27,12 @@ type store interface {
 	// apply writes mutations of one partition of one table, with their timestamps.
 	apply(ctx context.Context, group []mutation) error
 
+	// readTopic reads what the first start of a topic stored, and sees every
+	// insertTopic that was decided before. It returns nil when there is no row.
+	readTopic(ctx context.Context, pipeline, topic string) (*topicRow, error)
+	// insertTopic stores row unless there is one.
+	insertTopic(ctx context.Context, pipeline, topic string, row topicRow) error
+
 	// readState returns the values that one state partition holds for keys.
 	readState(ctx context.Context, bucket stateBucket, keys [][]byte) (map[string][]byte, error)
 }

@@ -43,30 +43,35 @@ func (s *Sink) Topic(ctx context.Context, pipeline, topic string, propose framew
 	if err := (laneKey{pipeline: pipeline, topic: topic}).validate(); err != nil {
 		return framework.TopicStart{}, err
 	}
-	var stored *topicRow
-	err = s.retry(ctx, func() (err error) {
-		if stored, err = s.cql.readTopic(ctx, pipeline, topic); err != nil || stored != nil {
-			return err
-		}
-		// The answer is not believed: another process may have been faster, and
-		// then its starts count, not ours.
-		row := topicRow{start: propose, scope: s.cql.consistency.String()}
-		if err := s.cql.insertTopic(ctx, pipeline, topic, row); err != nil {
-			return err
-		}
-		if stored, err = s.cql.readTopic(ctx, pipeline, topic); err == nil && stored == nil {
-			err = errors.New("the topic's row is not there yet")
-		}
-		return err
-	})
+	scope := s.cql.consistency.String()
+	stored, err := s.topicRow(ctx, pipeline, topic, topicRow{start: propose, scope: scope})
 	if err != nil {
 		return framework.TopicStart{}, fmt.Errorf("pipeline %q: topic %s: %w", pipeline, topic, err)
 	}
-	if scope := s.cql.consistency.String(); stored.scope != scope {
+	if stored.scope != scope {
 		return framework.TopicStart{}, fmt.Errorf("pipeline %q: topic %s: %w: Config.Consistency is %s, but the pipeline began with %s; "+
 			"every process must use the same one", pipeline, topic, framework.ErrConfig, scope, stored.scope)
 	}
 	return stored.start, nil
+}
+
+// topicRow stores propose unless something is stored, and returns what is.
+func (e *engine) topicRow(ctx context.Context, pipeline, topic string, propose topicRow) (stored *topicRow, err error) {
+	err = e.retry(ctx, func() (err error) {
+		if stored, err = e.store.readTopic(ctx, pipeline, topic); err != nil || stored != nil {
+			return err
+		}
+		// The answer is not believed: another process may have been faster, and
+		// then its starts count, not ours.
+		if err := e.store.insertTopic(ctx, pipeline, topic, propose); err != nil {
+			return err
+		}
+		if stored, err = e.store.readTopic(ctx, pipeline, topic); err == nil && stored == nil {
+			err = errors.New("the topic's row is not there yet")
+		}
+		return err
+	})
+	return stored, err
 }
 
 // topicRow is a row of the pipelines table.

@@ -1,0 +1,6 @@
+//go:build !integration
+
+package cassandra
+
+// defaultSimSeeds take seconds.
+const defaultSimSeeds = 250
