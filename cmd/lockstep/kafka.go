@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -50,6 +52,7 @@ type cluster struct {
 	client *kgo.Client
 	admin  *kadm.Client
 	opts   []kgo.Opt
+	wait   time.Duration // how long what fails for reasons that pass is tried
 }
 
 // parse checks the flags and returns what to ask with, which connects to nothing
@@ -76,7 +79,7 @@ func (f *kafkaFlags) parse(wait time.Duration) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: --brokers: %w", framework.ErrConfig, err)
 	}
-	return &cluster{client, kadm.NewClient(client), opts}, nil
+	return &cluster{client, kadm.NewClient(client), opts, wait}, nil
 }
 
 // require is parse for a command that cannot do without Kafka.
@@ -151,6 +154,25 @@ func login(m kafka.Mechanism, user, password string) sasl.Mechanism {
 		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
 	default:
 		return plain.Auth{User: user, Pass: password}.AsMechanism()
+	}
+}
+
+// retryPause is the pause between two tries.
+const retryPause = 200 * time.Millisecond
+
+// retry asks again while a group's coordinator is not there: a new cluster, or one
+// that loses a broker, needs a moment for it, and the client does not wait for that.
+func (c *cluster) retry(ctx context.Context, ask func() error) error {
+	for began := time.Now(); ; {
+		err := ask()
+		if err == nil || !kerr.IsRetriable(err) || time.Since(began)+retryPause > c.wait {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryPause):
+		}
 	}
 }
 

@@ -104,7 +104,11 @@ func (c *cluster) topicNames(ctx context.Context) ([]string, error) {
 
 // committed returns what a group has committed.
 func (c *cluster) committed(ctx context.Context, group string) (map[offsetstore.TopicPartition]int64, error) {
-	responses, err := c.admin.FetchOffsets(ctx, group)
+	var responses kadm.OffsetResponses
+	err := c.retry(ctx, func() (err error) {
+		responses, err = c.admin.FetchOffsets(ctx, group)
+		return err
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil
 	}
@@ -122,10 +126,13 @@ func (c *cluster) committed(ctx context.Context, group string) (map[offsetstore.
 
 // members returns how many members a group has, and whether there is such a group.
 func (c *cluster) members(ctx context.Context, group string) (n int, exists bool, err error) {
-	groups, err := c.admin.DescribeGroups(ctx, group)
-	if err == nil {
-		err = groups[group].Err
-	}
+	var groups kadm.DescribedGroups
+	err = c.retry(ctx, func() (err error) {
+		if groups, err = c.admin.DescribeGroups(ctx, group); err == nil {
+			err = groups[group].Err
+		}
+		return err
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return 0, false, nil
 	}

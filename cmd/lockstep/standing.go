@@ -22,9 +22,10 @@ type standing struct {
 // lag is how many offsets are left to read. Not each of them need be a record.
 func (s standing) lag() int64 { return max(s.log.stable-s.Position.Offset, 0) }
 
-// look returns the standings of stored positions; c is nil where Kafka is not to be
-// asked, and group "" for that of each pipeline's name.
-func look(ctx context.Context, stored []framework.StoredPosition, c *cluster, group string, now time.Time) ([]standing, error) {
+// look returns the standings of stored positions, beside what Kafka says if it is to
+// be asked.
+func (v *view) look(ctx context.Context, stored []framework.StoredPosition) ([]standing, error) {
+	now := v.program.now()
 	all := make([]standing, len(stored))
 	for i, p := range stored {
 		counters, err := framework.DecodeCounters(p.Lane)
@@ -33,10 +34,10 @@ func look(ctx context.Context, stored []framework.StoredPosition, c *cluster, gr
 		}
 		all[i] = standing{StoredPosition: p, counters: counters, age: now.Sub(p.SavedAt)}
 	}
-	if c == nil || len(all) == 0 {
+	if v.cluster == nil || len(all) == 0 {
 		return all, nil
 	}
-	logs, err := c.logs(ctx, topicsOf(stored))
+	logs, err := v.cluster.logs(ctx, topicsOf(stored))
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +45,28 @@ func look(ctx context.Context, stored []framework.StoredPosition, c *cluster, gr
 	for i := range all {
 		s := &all[i]
 		s.compare(logs)
-		name := groupOf(s.Pipeline, group)
+		name := groupOf(s.Pipeline, v.kafka.group)
 		if groups[name] == nil {
-			if groups[name], err = c.committed(ctx, name); err != nil {
-				return nil, err
-			}
+			groups[name] = v.mirror(ctx, name)
 		}
 		if at, ok := groups[name][s.TopicPartition]; ok {
 			s.group = &at
 		}
 	}
 	return all, nil
+}
+
+// mirror returns what a group has committed. It decides nothing, so that the rest is
+// shown without it.
+func (v *view) mirror(ctx context.Context, group string) map[offsetstore.TopicPartition]int64 {
+	offsets, err := v.cluster.committed(ctx, group)
+	if err != nil && ctx.Err() == nil {
+		v.program.log.Warn("what the consumer group has committed is not known", "group", group, "error", err)
+	}
+	if offsets == nil {
+		offsets = map[offsetstore.TopicPartition]int64{} // asked once
+	}
+	return offsets
 }
 
 // groupOf is the consumer group of a pipeline: the one that was given, or the one

@@ -94,5 +94,5 @@ func (v *view) read(ctx context.Context) ([]standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return look(ctx, stored, v.cluster, v.kafka.group, v.program.now())
+	return v.look(ctx, stored)
 }
