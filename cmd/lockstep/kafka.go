@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,7 +38,7 @@ const kafkaHelp = `With --sasl the password is read from ` + passwordVariable + 
 func addKafkaFlags(cmd *cobra.Command) *kafkaFlags {
 	f := &kafkaFlags{}
 	flags := cmd.Flags()
-	flags.StringVar(&f.brokers, "brokers", "", "Kafka brokers, as host:port separated by commas")
+	flags.StringVar(&f.brokers, "brokers", "", "Kafka brokers, as host:port separated by commas (default what "+brokersVariable+" says)")
 	flags.StringVar(&f.group, "group", "", "the consumer group of the pipeline (default the pipeline's name)")
 	flags.BoolVar(&f.tls, "tls", false, "speak TLS with Kafka")
 	flags.StringVar(&f.authority, "tls-ca", "", "a PEM file with the authority that signed the brokers' certificates; implies --tls")
@@ -58,7 +59,7 @@ type cluster struct {
 // parse checks the flags and returns what to ask with, which connects to nothing
 // yet; nil without --brokers. It must be closed.
 func (f *kafkaFlags) parse(wait time.Duration) (*cluster, error) {
-	if f.brokers == "" {
+	if !f.given() {
 		return nil, f.unused()
 	}
 	brokers, err := offsetstore.ParseBrokers("--brokers", f.brokers)
@@ -84,10 +85,18 @@ func (f *kafkaFlags) parse(wait time.Duration) (*cluster, error) {
 
 // require is parse for a command that cannot do without Kafka.
 func (f *kafkaFlags) require(wait time.Duration) (*cluster, error) {
-	if f.brokers == "" {
-		return nil, fmt.Errorf("%w: --brokers is missing; give Kafka's, such as --brokers 127.0.0.1:9092", framework.ErrConfig)
+	if !f.given() {
+		return nil, errNoBrokers
 	}
 	return f.parse(wait)
+}
+
+var errNoBrokers = fmt.Errorf("%w: --brokers is missing; give Kafka's, such as --brokers 127.0.0.1:9092, or set %s", framework.ErrConfig, brokersVariable)
+
+// given reports whether there is a Kafka to ask.
+func (f *kafkaFlags) given() bool {
+	f.brokers = cmp.Or(f.brokers, os.Getenv(brokersVariable))
+	return f.brokers != ""
 }
 
 // unused refuses what says how to ask Kafka, where it is not to be asked.

@@ -47,8 +47,8 @@ A --watch that is interrupted is a success.`,
 	watch := cmd.Flags().Bool("watch", false, "show it again and again, until interrupted")
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "the pause between two times of --watch")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if v.kafka.brokers == "" {
-			return fmt.Errorf("%w: --brokers is missing; give Kafka's, such as --brokers 127.0.0.1:9092", framework.ErrConfig)
+		if !v.kafka.given() {
+			return errNoBrokers
 		}
 		if *interval < leastInterval {
 			return fmt.Errorf("%w: --interval %s: give %s or more", framework.ErrConfig, *interval, leastInterval)

@@ -5,7 +5,8 @@
 //
 // Every command names the database by --sink, a data source name such as
 // cassandra://10.0.0.1:9042/app or sqlite:///var/lib/app.db; those that compare with
-// Kafka, or move a position in it, name that by --brokers. A sink is asked for what
+// Kafka, or move a position in it, name that by --brokers. The environment may say
+// both, as LOCKSTEP_SINK and LOCKSTEP_BROKERS. A sink is asked for what
 // a command needs by the optional interfaces of package framework, and the command
 // says which one it misses.
 //
@@ -108,8 +109,9 @@ func unknownCommand(at *cobra.Command, name string) error {
 
 func (p *program) root() *cobra.Command {
 	cmd := group("lockstep", "Look at what Lockstep pipelines have saved, and put it right", `Look at what Lockstep pipelines have saved, and put it right. The database is
-named by --sink, Kafka by --brokers. What changes something shows first what it
-would do, and does it with --apply.`)
+named by --sink, Kafka by --brokers; LOCKSTEP_SINK and LOCKSTEP_BROKERS stand for
+them where they are left out. What changes something shows first what it would do,
+and does it with --apply. "lockstep completion" makes the names complete in a shell.`)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.AddCommand(p.positionsCommand(), p.lagCommand(), p.resetCommand(), p.skipCommand(),
 		p.deadLettersCommand(), p.totalsCommand(), p.flushCommand(), p.migrateCommand())

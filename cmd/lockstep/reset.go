@@ -139,7 +139,7 @@ func (r *reset) show(moves []move, o owners) error {
 	}
 	fmt.Fprintln(r.out)
 	for _, text := range append(r.consequences(moves), o.say(r.fence)...) {
-		fmt.Fprintln(r.out, text)
+		fmt.Fprintln(r.out, folded(text))
 	}
 	return nil
 }
@@ -158,8 +158,9 @@ func moved(m move) string {
 // consequences says what moves mean for records, rows and totals.
 func (r *reset) consequences(moves []move) []string {
 	var back, forth int64
-	other, past := false, false
+	other, past, later := false, false, false
 	for _, m := range moves {
+		later = later || m.to.Offset > 0
 		switch by := m.to.Offset - m.stored.Position.Offset; {
 		case m.otherTopic():
 			other = true
@@ -181,6 +182,7 @@ func (r *reset) consequences(moves []move) []string {
 	say(back > 0, count(back, "offset")+" are read again: their rows are written again, and none is removed.")
 	say(forth > 0, count(forth, "offset")+" are passed over: their records are never processed. Rows stay as they are.")
 	say(holdsState(r.sink), r.totals(back > 0 || other))
+	say(holdsState(r.sink) && r.dropState && later, "What they hold of the records before that is lost.")
 	return texts
 }
 

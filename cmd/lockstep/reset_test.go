@@ -60,6 +60,7 @@ func TestResetBackCountsTwiceUnlessStateIsDropped(t *testing.T) {
 	if got := b.spent(); got != 136 {
 		t.Errorf("with totals that began at nothing %d cents are spent, want 136", got)
 	}
+	b.want(exitOK, []string{"What they hold of the records before that is lost."}, resetArgs("--to", "latest", "--drop-state")...)
 }
 
 func TestResetPutsPositionsWhereItIsTold(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -30,9 +31,16 @@ type database struct {
 	migrate func(ctx context.Context, schema []string) error
 }
 
-// sinkFlag adds --sink to cmd and returns where its value will be.
+// The variables that stand for flags which are the same in every command.
+const (
+	sinkVariable    = "LOCKSTEP_SINK"
+	brokersVariable = "LOCKSTEP_BROKERS"
+)
+
+// sinkFlag adds --sink to cmd and returns where its value will be. What the variable
+// says is no default of the flag, which --help would show with its password.
 func sinkFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace, postgres://host/database or sqlite://path (required)")
+	return cmd.Flags().String("sink", "", "the database, as cassandra://hosts/keyspace, postgres://host/database or sqlite://path (default what "+sinkVariable+" says)")
 }
 
 // waitFlag adds --wait to cmd and returns where its value will be.
@@ -53,6 +61,7 @@ func noArguments(_ *cobra.Command, args []string) error {
 
 // parseSink chooses the sink by the scheme of a data source name.
 func parseSink(dsn string, wait time.Duration, log *slog.Logger) (database, error) {
+	dsn = cmp.Or(dsn, os.Getenv(sinkVariable))
 	if wait < 0 {
 		return database{}, fmt.Errorf("%w: --wait %s: give 0 or more, such as 10s", framework.ErrConfig, wait)
 	}
@@ -64,7 +73,7 @@ func parseSink(dsn string, wait time.Duration, log *slog.Logger) (database, erro
 	var err error
 	switch {
 	case dsn == "":
-		return database{}, fmt.Errorf("%w: --sink is missing; give the database, such as --sink sqlite://app.db or --sink cassandra://10.0.0.1/app", framework.ErrConfig)
+		return database{}, fmt.Errorf("%w: --sink is missing; give the database, such as --sink sqlite://app.db or --sink cassandra://10.0.0.1/app, or set "+sinkVariable, framework.ErrConfig)
 	case !found:
 		err = fmt.Errorf("%w: no scheme; write cassandra://hosts/keyspace, postgres://host/database or sqlite://path", framework.ErrConfig)
 	case scheme == "cassandra":

@@ -109,6 +109,6 @@ func (s *skip) show(m move, o owners) {
 	fmt.Fprintf(s.out, "value   %s\n\n", shown(r.Value))
 	fmt.Fprintln(s.out, "It is passed over: it is never processed, and leaves no row, no total and no dead letter.")
 	for _, text := range o.say(s.fence) {
-		fmt.Fprintln(s.out, text)
+		fmt.Fprintln(s.out, folded(text))
 	}
 }
