@@ -121,9 +121,13 @@ func passes(err error) bool {
 	return kgo.IsRetryableBrokerErr(err)
 }
 
-// ours reports whether err is no matter of connections, although no answer of Kafka's
-// is in it.
-func ours(err error) bool {
+// answered reports whether err is more than a matter of connections: Kafka has said it,
+// or this package.
+func answered(err error) bool {
+	var code *kerr.Error
+	if errors.As(err, &code) {
+		return true
+	}
 	for _, known := range []error{ErrConfig, ErrUnknownTopic, ErrNoLeader, kgo.ErrClientClosed} {
 		if errors.Is(err, known) {
 			return true

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // retry runs try until it succeeds, fails for good, or the tries are used up. It
@@ -38,53 +35,21 @@ func (s *Store) retry(ctx context.Context, what string, try func(context.Context
 // once is one try. The client asks one broker, in turns; while another of them can
 // be reached, one that cannot says nothing yet.
 func (s *Store) once(ctx context.Context, try func(context.Context) error) error {
-	err := s.bounded(ctx, try)
-	if !notReached(err) {
-		return err
-	}
-	if none := s.useReachable(ctx); none != nil {
-		return none
-	}
-	return s.bounded(ctx, try)
-}
-
-// useReachable has the client ask only those of Config.Brokers that answer now. If
-// none does, the error lists them.
-func (s *Store) useReachable(ctx context.Context) error {
-	s.probing.Lock()
-	defer s.probing.Unlock()
-	if err := s.client.UpdateSeedBrokers(s.cfg.Brokers...); err != nil {
-		return err
-	}
-	var reachable []string
-	none := &BrokersError{}
-	for i, err := range s.probe(ctx) {
-		if err == nil {
-			reachable = append(reachable, s.cfg.Brokers[i])
-		} else {
-			none.Brokers = append(none.Brokers, BrokerError{s.cfg.Brokers[i], err})
+	for probed := false; ; probed = true {
+		since := s.seeds.version.Load()
+		err := s.bounded(ctx, try)
+		for err != nil && ctx.Err() == nil && !answered(err) && s.seeds.version.Load() != since {
+			// Another caller has changed whom the client asks, which ends connections.
+			since = s.seeds.version.Load()
+			err = s.bounded(ctx, try)
+		}
+		if probed || !notReached(err) {
+			return err
+		}
+		if none := s.useReachable(ctx, since); none != nil {
+			return none
 		}
 	}
-	if len(reachable) == 0 {
-		return none
-	}
-	return s.client.UpdateSeedBrokers(reachable...)
-}
-
-// probe returns what keeps each of Config.Brokers from answering, nil if nothing does.
-func (s *Store) probe(ctx context.Context) []error {
-	errs := make([]error, len(s.cfg.Brokers))
-	var all sync.WaitGroup
-	for i, broker := range s.client.SeedBrokers() {
-		all.Go(func() {
-			errs[i] = s.bounded(ctx, func(ctx context.Context) error {
-				_, err := broker.Request(ctx, kmsg.NewPtrApiVersionsRequest())
-				return err
-			})
-		})
-	}
-	all.Wait()
-	return errs
 }
 
 func (s *Store) bounded(ctx context.Context, try func(context.Context) error) error {
@@ -96,9 +61,8 @@ func (s *Store) bounded(ctx context.Context, try func(context.Context) error) er
 // whyUnanswered returns the list of all brokers instead of err if err is no answer of
 // Kafka's and none of them answers: one that hangs or speaks TLS is reached, too.
 func (s *Store) whyUnanswered(ctx context.Context, err error) error {
-	var answer *kerr.Error
 	var none *BrokersError
-	if errors.As(err, &answer) || errors.As(err, &none) || ours(err) || !errors.As(s.useReachable(ctx), &none) {
+	if answered(err) || errors.As(err, &none) || !errors.As(s.useReachable(ctx, s.seeds.version.Load()), &none) {
 		return err
 	}
 	return none

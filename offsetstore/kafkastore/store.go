@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -20,10 +19,10 @@ import (
 // Store keeps offsets in a consumer group. Make it with [New]. Its methods may be
 // called from many goroutines.
 type Store struct {
-	cfg     Config
-	client  *kgo.Client
-	admin   *kadm.Client
-	probing sync.Mutex // while the client's seed brokers are changed
+	cfg    Config
+	client *kgo.Client
+	admin  *kadm.Client
+	seeds  seeds
 }
 
 var _ offsetstore.Store = (*Store)(nil)
@@ -35,7 +34,7 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg}
+	s := &Store{cfg: cfg, seeds: seeds{lock: make(chan struct{}, 1), now: cfg.Brokers}}
 	// Topics by name: later versions of the requests know them by ID alone.
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(kmsg.OffsetCommit.Int16(), 9)
