@@ -136,6 +136,37 @@ func TestManyCallersFindTheLiveBroker(t *testing.T) {
 	}
 }
 
+// Nor does each of them wait until all others have found out that nobody is there.
+func TestManyCallersFindTogetherThatNobodyIsThere(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, b *bed) {
+		nobody := func(ctx context.Context, network, _ string) (net.Conn, error) {
+			select {
+			case <-time.After(5 * time.Second):
+			case <-ctx.Done():
+			}
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("no route to host")}
+		}
+		s := b.open(func(c *kafkastore.Config) {
+			c.Brokers, c.Tries, c.Options = []string{"one:1", "two:2"}, 1, []kgo.Opt{kgo.Dialer(nobody)}
+		})
+		before := time.Now()
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				_, err := s.Partitions(t.Context())
+				var all *kafkastore.BrokersError
+				if !errors.As(err, &all) || len(all.Brokers) != 2 {
+					t.Errorf("got %v, want a *BrokersError with both brokers", err)
+				}
+			})
+		}
+		callers.Wait()
+		if took := time.Since(before); took > 30*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // openBesideDead returns a store with one try, whose last broker alone is there.
 func (b *bed) openBesideDead(t *testing.T) *kafkastore.Store {
 	t.Helper()
