@@ -115,13 +115,13 @@ type PositionError struct {
 func (e *PositionError) Error() string {
 	switch {
 	case errors.Is(e.Err, ErrTopicRecreated):
-		return fmt.Sprintf("%s: %v: the position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then move the position into the new topic by a Reset (framework.Resetter) to an offset with topic ID %s, or start under a new pipeline name",
+		return fmt.Sprintf("%s: %v: the position %d belongs to topic ID %s, the topic is now %s; decide what to do with the old results, then move the position into the new topic by `lockstep reset` (or framework.Resetter, to an offset with topic ID %s), or start under a new pipeline name",
 			e.TopicPartition, e.Err, e.Position.Offset, e.Position.TopicID, e.TopicID, e.TopicID)
 	case errors.Is(e.Err, ErrBelowLogStart):
-		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the records between are gone (%d offsets); to go on without them set Config.BelowLogStart to PositionEarliest or PositionLatest, or move the position by a Reset (framework.Resetter)",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the records between are gone (%d offsets); to go on without them set Config.BelowLogStart to PositionEarliest or PositionLatest, or move the position by `lockstep reset` (framework.Resetter)",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd, e.LogStart-e.Position.Offset)
 	default:
-		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the log was truncated; find out what became of the records, then move the position back by a Reset (framework.Resetter), or start under a new pipeline name",
+		return fmt.Sprintf("%s: %v: position %d, available %d..%d: the log was truncated; find out what became of the records, then move the position back by `lockstep reset` (framework.Resetter), or start under a new pipeline name",
 			e.TopicPartition, e.Err, e.Position.Offset, e.LogStart, e.LogEnd)
 	}
 }
@@ -142,7 +142,7 @@ type RecordError struct {
 
 // Error returns where it happened, why, and what it means.
 func (e *RecordError) Error() string {
-	return fmt.Sprintf("pipeline %q: %s@%d: %s failed after %s: %v (the position stays before this record until the cause is mended, or its failure policy says otherwise)",
+	return fmt.Sprintf("pipeline %q: %s@%d: %s failed after %s: %v (the position stays before this record until the cause is mended, its failure policy says otherwise, or `lockstep skip` passes over it)",
 		e.Pipeline, e.TopicPartition, e.Offset, e.Stage, attempts(e.Attempts), e.Err)
 }
 

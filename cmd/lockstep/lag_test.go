@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -132,5 +133,33 @@ func TestAges(t *testing.T) {
 		if got := shortDuration(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
+	}
+}
+
+// flaky is a sink that fails the second time it is asked.
+type flaky struct {
+	positionsOnly
+	asked *int
+}
+
+func (f flaky) Positions(ctx context.Context, pipeline string) ([]framework.StoredPosition, error) {
+	if *f.asked++; *f.asked == 2 {
+		return nil, framework.ErrUnavailable
+	}
+	return f.positionsOnly.Positions(ctx, pipeline)
+}
+
+func TestLagWatchGoesOnAfterAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &stopAfter{text: "orders", n: 2, stop: cancel}
+	var errs bytes.Buffer
+	asked := 0
+	v := &view{program: &program{slog.New(slog.DiscardHandler), time.Now}, kafka: &kafkaFlags{}, sink: flaky{positionsOnly{pendingAt(0, false)}, &asked}}
+	if err := (&lagReport{view: v, out: out, errs: &errs}).watch(ctx, time.Millisecond); err != nil || errs.String() != "lockstep: unavailable\n" || asked != 3 {
+		t.Errorf("%v, %q, asked %d times", err, errs.String(), asked)
+	}
+	asked = 1
+	if err := (&lagReport{view: v, out: out, errs: &errs}).watch(t.Context(), time.Millisecond); !errors.Is(err, framework.ErrUnavailable) {
+		t.Errorf("an error at the beginning is %v", err)
 	}
 }

@@ -178,7 +178,7 @@ func (r *reset) consequences(moves []move) []string {
 		}
 	}
 	say(past, "The time is past the last record: that is the end of the log.")
-	say(other, fmt.Sprintf("The topic was deleted and created again: positions of the old one move into the new one (topic ID %s). Rows of the old one stay.", moves[0].to.TopicID))
+	say(other, fmt.Sprintf("The topic was deleted and created again, unless --brokers are another cluster's: positions of the old one move into the new one (topic ID %s). Rows of the old one stay.", moves[0].to.TopicID))
 	say(back > 0, count(back, "offset")+" are read again: their rows are written again, and none is removed.")
 	say(forth > 0, count(forth, "offset")+" are passed over: their records are never processed. Rows stay as they are.")
 	say(holdsState(r.sink), r.totals(back > 0 || other))
