@@ -38,7 +38,7 @@ func (s *Store) once(ctx context.Context, try func(context.Context) error) error
 	for probed := false; ; probed = true {
 		since := s.seeds.version.Load()
 		err := s.bounded(ctx, try)
-		for err != nil && ctx.Err() == nil && !answered(err) && s.seeds.version.Load() != since {
+		for err != nil && ctx.Err() == nil && !answered(err) && s.seeds.changed(since) {
 			// Another caller has changed whom the client asks, which ends connections.
 			since = s.seeds.version.Load()
 			err = s.bounded(ctx, try)

@@ -214,6 +214,55 @@ func TestWhatCannotPassIsNotTriedAgain(t *testing.T) {
 	}
 }
 
+// Of two failures the one that cannot pass decides.
+func TestNothingIsTriedAgainBesideWhatCannotPass(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.OffsetFetch, kmsg.ListOffsets} {
+		b := newBed(t)
+		if err := b.open(func(c *kafkastore.Config) { c.Topics = []string{"other"} }).Save(t.Context(), offsetstore.PartitionRange{TopicPartition: offsetstore.TopicPartition{Topic: "other"}}); err != nil { // makes the group
+			t.Fatal(err)
+		}
+		for p := range int32(3) { // all with one leader, so that they are asked for together
+			if err := b.cluster.MoveTopicPartition("in", p, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: "in", Partitions: []int32{0, 2}, Err: kerr.RequestTimedOut, Count: -1})
+		b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: "in", Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		sent := 0
+		b.watch(key, func(kmsg.Request) { sent++ })
+		if _, err := b.open(nil).Starts(t.Context()); !errors.Is(err, kafkastore.ErrNotAuthorized) || sent != 1 {
+			t.Errorf("%s: got %v after %d requests, want %v after one", key.Name(), err, sent, kafkastore.ErrNotAuthorized)
+		}
+	}
+}
+
+// A partition that an answer leaves out is neither stored nor without a commit.
+func TestWhatIsNotAnsweredIsAnError(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.ListOffsets} {
+		b := newBed(t)
+		s := b.open(nil)
+		b.cluster.ControlKey(key.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			b.cluster.KeepControl()
+			resp := r.ResponseKind()
+			if fetched, ok := resp.(*kmsg.OffsetFetchResponse); ok {
+				group := kmsg.NewOffsetFetchResponseGroup()
+				group.Group = "nightly"
+				fetched.Groups = append(fetched.Groups, group)
+			}
+			return resp, nil, true
+		})
+		var err error
+		if key == kmsg.OffsetCommit {
+			err = s.Save(t.Context(), done(0, 0, 1, ""))
+		} else {
+			_, err = s.Starts(t.Context())
+		}
+		if !errors.Is(err, kafkastore.ErrUnknownTopic) {
+			t.Errorf("%s: got %v, want %v", key.Name(), err, kafkastore.ErrUnknownTopic)
+		}
+	}
+}
+
 func TestACancelEndsTheWait(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, b *bed) {
 		s := b.open(func(c *kafkastore.Config) { c.Pause = time.Hour })

@@ -11,11 +11,14 @@ import (
 
 // seeds are the brokers that the client asks first, of those in Config.Brokers.
 type seeds struct {
-	version atomic.Int64  // changes with them, and with found
+	version atomic.Int64  // changes with them and with found, and is odd while they do
 	lock    chan struct{} // holds an element while somebody changes what follows
 	now     []string
 	found   error // what the last probe has come to
 }
+
+// changed reports whether connections may have been ended since a version.
+func (s *seeds) changed(since int64) bool { return since%2 == 1 || s.version.Load() != since }
 
 // useReachable has the client ask only those of Config.Brokers that answer now. If
 // none does, the error lists them. What another caller has found since a version is
@@ -27,7 +30,7 @@ func (s *Store) useReachable(ctx context.Context, since int64) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if s.seeds.version.Load() != since {
+	if s.seeds.changed(since) {
 		return s.seeds.found
 	}
 	found := s.findReachable(ctx)
@@ -35,7 +38,7 @@ func (s *Store) useReachable(ctx context.Context, since int64) error {
 		return found // which others must not take for the brokers' fault
 	}
 	s.seeds.found = found
-	s.seeds.version.Add(1)
+	s.seeds.version.Add(2)
 	return found
 }
 
@@ -58,8 +61,7 @@ func (s *Store) findReachable(ctx context.Context) error {
 	return s.ask(reachable)
 }
 
-// ask changes whom the client asks. That ends connections, so callers have to see the
-// version change however they come to look.
+// ask changes whom the client asks, which ends connections.
 func (s *Store) ask(brokers []string) error {
 	if slices.Equal(s.seeds.now, brokers) {
 		return nil
