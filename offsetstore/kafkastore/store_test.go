@@ -280,6 +280,26 @@ func TestNoLeader(t *testing.T) {
 	}
 }
 
+// A leader that is lost after the partitions were found is noticed, too.
+func TestALeaderThatIsLostInBetween(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, b *bed) {
+		found := false
+		b.watch(kmsg.OffsetFetch, func(kmsg.Request) {
+			if found {
+				return
+			}
+			found = true
+			b.cluster.SleepControl(func() { time.Sleep(time.Second) }) // what the client knows of leaders gets old
+			b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "in", Partitions: []int32{2}, Err: kerr.LeaderNotAvailable, Count: -1})
+		})
+		_, err := b.open(nil).Starts(t.Context())
+		var one *offsetstore.PartitionError
+		if !errors.Is(err, kafkastore.ErrNoLeader) || !errors.As(err, &one) || one.TopicPartition != in(2) {
+			t.Errorf("got %v, want %v for in/2", err, kafkastore.ErrNoLeader)
+		}
+	})
+}
+
 func TestAGroupWithMembersRefusesCommits(t *testing.T) {
 	b := newBed(t)
 	member := b.client(kgo.ConsumerGroup("nightly"), kgo.ConsumeTopics("in"), kgo.DisableAutoCommit())
