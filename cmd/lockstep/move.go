@@ -30,11 +30,7 @@ func (m move) otherTopic() bool {
 
 // plan returns where a rule puts positions of one topic. The leader epoch of a new
 // position is not known; the first save tells it.
-func (c *change) plan(ctx context.Context, stored []framework.StoredPosition, rule offsetstore.StartRule) ([]move, error) {
-	topic, err := c.topic(ctx, stored[0].Topic)
-	if err != nil {
-		return nil, err
-	}
+func (c *change) plan(ctx context.Context, stored []framework.StoredPosition, topic topicLog, rule offsetstore.StartRule) ([]move, error) {
 	resolve, err := c.resolver(ctx, stored[0].Topic, topic, rule)
 	if err != nil {
 		return nil, err

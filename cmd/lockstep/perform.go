@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockstep-stream/lockstep/framework"
 )
@@ -118,4 +119,21 @@ func moveLineOf(m move, dropState bool, result string) moveLine {
 		p.Pipeline, p.Topic, p.Partition, p.Position.Offset, m.to.Offset,
 		p.Position.TopicID.String(), m.to.TopicID.String(), m.log.start, m.log.end, p.Owner, dropState, result, recordLineOf(m.record),
 	}
+}
+
+// dropNote is what was done beside the move.
+func dropNote(drop bool) string {
+	if drop {
+		return ", totals dropped"
+	}
+	return ""
+}
+
+// places names partitions.
+func places(moves []move) string {
+	var names []string
+	for _, m := range moves {
+		names = append(names, m.stored.String())
+	}
+	return strings.Join(shorten(names), ", ")
 }

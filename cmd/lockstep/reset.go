@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +90,11 @@ func (r *reset) parse() (err error) {
 }
 
 func (r *reset) reset(ctx context.Context, stored []framework.StoredPosition) error {
-	moves, err := r.plan(ctx, stored, r.rule)
+	topic, err := r.topic(ctx, stored[0].Topic)
+	if err != nil {
+		return err
+	}
+	moves, err := r.plan(ctx, stored, topic, r.rule)
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func (r *reset) reset(ctx context.Context, stored []framework.StoredPosition) er
 		}
 	}
 	if !r.json {
-		if err := r.show(moves, o); err != nil {
+		if err := r.show(moves, append(r.begins(stored, topic), o.say(r.fence)...)); err != nil {
 			return err
 		}
 	}
@@ -124,7 +127,7 @@ func (r *reset) changed(moves []move) []framework.StoredPosition {
 }
 
 // show writes where positions go, and what follows.
-func (r *reset) show(moves []move, o owners) error {
+func (r *reset) show(moves []move, more []string) error {
 	columns := []column[move]{
 		{"PIPELINE", func(m move) string { return m.stored.Pipeline }},
 		{"TOPIC", func(m move) string { return m.stored.Topic }},
@@ -138,7 +141,7 @@ func (r *reset) show(moves []move, o owners) error {
 		return err
 	}
 	fmt.Fprintln(r.out)
-	for _, text := range append(r.consequences(moves), o.say(r.fence)...) {
+	for _, text := range append(r.consequences(moves), more...) {
 		fmt.Fprintln(r.out, folded(text))
 	}
 	return nil
@@ -153,64 +156,4 @@ func moved(m move) string {
 		return "other topic"
 	}
 	return fmt.Sprintf("%+d", m.to.Offset-m.stored.Position.Offset)
-}
-
-// consequences says what moves mean for records, rows and totals.
-func (r *reset) consequences(moves []move) []string {
-	var back, forth int64
-	other, past, later := false, false, false
-	for _, m := range moves {
-		later = later || m.to.Offset > 0
-		switch by := m.to.Offset - m.stored.Position.Offset; {
-		case m.otherTopic():
-			other = true
-		case by < 0:
-			back -= by
-		default:
-			forth += by
-		}
-		past = past || m.past
-	}
-	var texts []string
-	say := func(when bool, text string) {
-		if when {
-			texts = append(texts, text)
-		}
-	}
-	say(past, "The time is past the last record: that is the end of the log.")
-	say(other, fmt.Sprintf("The topic was deleted and created again, unless --brokers are another cluster's: positions of the old one move into the new one (topic ID %s). Rows of the old one stay.", moves[0].to.TopicID))
-	say(back > 0, count(back, "offset")+" are read again: their rows are written again, and none is removed.")
-	say(forth > 0, count(forth, "offset")+" are passed over: their records are never processed. Rows stay as they are.")
-	say(holdsState(r.sink), r.totals(back > 0 || other))
-	say(holdsState(r.sink) && r.dropState && later, "What they hold of the records before that is lost.")
-	return texts
-}
-
-// totals says what becomes of the totals of reductions.
-func (r *reset) totals(again bool) string {
-	switch {
-	case r.dropState:
-		return "Totals of reductions in these partitions begin at nothing, and will hold what is read from there on. Rows that show them stay until they are written again."
-	case again:
-		return "Totals of reductions stay, so that records which are read again count twice in them; --drop-state makes them begin at nothing."
-	default:
-		return "Totals of reductions stay as they are."
-	}
-}
-
-// dropNote is what was done beside the move.
-func dropNote(drop bool) string {
-	if drop {
-		return ", totals dropped"
-	}
-	return ""
-}
-
-// places names partitions.
-func places(moves []move) string {
-	var names []string
-	for _, m := range moves {
-		names = append(names, m.stored.String())
-	}
-	return strings.Join(shorten(names), ", ")
 }

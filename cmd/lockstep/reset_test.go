@@ -84,6 +84,16 @@ func TestResetPutsPositionsWhereItIsTold(t *testing.T) {
 	}
 }
 
+func TestResetTellsWhereThePipelineHasNotBegun(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.claimAndDie(1)
+	b.want(exitOK, []string{"Without a position, and not moved: orders/0, orders/2."}, resetArgs("--to", "earliest", "--fence")...)
+	if out := b.want(exitOK, nil, resetArgs("--to", "earliest", "--fence", "--partition", "1")...); strings.Contains(out, "not moved") {
+		t.Errorf("it tells of partitions that nobody has asked for:\n%s", out)
+	}
+}
+
 func TestResetNamesWhatExists(t *testing.T) {
 	t.Parallel()
 	b := processed(t)

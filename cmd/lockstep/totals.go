@@ -99,12 +99,10 @@ func (t *totals) parts(ctx context.Context) ([]framework.StoredState, error) {
 		return nil, err
 	}
 	var parts []framework.StoredState
-	operators := map[string]bool{}
-	for s, err := range lister.State(ctx, t.scope.pipeline, "") {
+	for s, err := range lister.State(ctx, t.scope.pipeline, t.operator) {
 		if err != nil {
 			return nil, err
 		}
-		operators[s.Operator] = true
 		if !t.wants(stored, s) {
 			continue
 		}
@@ -113,10 +111,10 @@ func (t *totals) parts(ctx context.Context) ([]framework.StoredState, error) {
 		}
 		parts = append(parts, s)
 	}
-	t.warnOfPending(stored)
-	if t.operator != "" && !operators[t.operator] {
-		return nil, fmt.Errorf("--operator %q: pipeline %q has stored no totals of it; %s", t.operator, t.scope.pipeline, whichOperators(operators))
+	if len(parts) == 0 && t.operator != "" {
+		return nil, t.checkOperator(ctx, lister)
 	}
+	t.warnOfPending(stored)
 	slices.SortFunc(parts, comparePlaces)
 	return parts, nil
 }
@@ -135,20 +133,28 @@ func comparePlaces(a, b framework.StoredState) int {
 		cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-func whichOperators(operators map[string]bool) string {
+// checkOperator names the operators that there are, unless the one asked for is
+// among them.
+func (t *totals) checkOperator(ctx context.Context, lister framework.StateLister) error {
 	var names []string
-	for name := range operators {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return "there are none of any"
+	for s, err := range lister.State(ctx, t.scope.pipeline, "") {
+		if err != nil || s.Operator == t.operator {
+			return err
+		}
+		if !slices.Contains(names, s.Operator) {
+			names = append(names, s.Operator)
+		}
 	}
 	slices.Sort(names)
-	return "there are some of " + quoted(names)
+	there := "there are none of any"
+	if len(names) > 0 {
+		there = "there are some of " + quoted(names)
+	}
+	return fmt.Errorf("--operator %q: pipeline %q has stored no totals of it; %s", t.operator, t.scope.pipeline, there)
 }
 
 func (t *totals) wants(stored []framework.StoredPosition, s framework.StoredState) bool {
-	return (t.operator == "" || t.operator == s.Operator) && (!t.byKey || isKey(t.key, s.Key)) &&
+	return (!t.byKey || isKey(t.key, s.Key)) &&
 		slices.ContainsFunc(stored, func(p framework.StoredPosition) bool { return p.TopicPartition == s.TopicPartition })
 }
 

@@ -31,6 +31,8 @@ func TestTotalsAreShownByKey(t *testing.T) {
 		{"--output json --partition 2", exitOK, `{"operator":"spent","window":0,"key":"ann","topic":"orders","partition":2,"value":7}` + "\n"},
 		{"--key bob", exitOK, "lockstep: no totals are stored there\n"},
 		{"--operator other", exitFailed, `lockstep: --operator "other": pipeline "spending" has stored no totals of it; there are some of "spent"` + "\n"},
+		{"--operator other --key bob", exitFailed, `lockstep: --operator "other": pipeline "spending" has stored no totals of it; there are some of "spent"` + "\n"},
+		{"--operator spent --key bob", exitOK, "lockstep: no totals are stored there\n"},
 		{"--values int64", exitFailed, `lockstep: --values int64: operator "spent", key ann: int64: wrong length: 3 bytes, want 8` + "\n"},
 	} {
 		args := append([]string{"totals", "--pipeline", "spending", "--sink", b.dsn}, strings.Fields(c.args)...)
@@ -38,6 +40,24 @@ func TestTotalsAreShownByKey(t *testing.T) {
 		if code != c.code || stdout+stderr != c.want {
 			t.Errorf("%s: exit %d, %q, want %q", c.args, code, stdout+stderr, c.want)
 		}
+	}
+}
+
+func TestTotalsOfOneOperator(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.claimAndDie(0)
+	b.wantSink(exitFailed, []string{`--operator "x": pipeline "spending" has stored no totals of it; there are none of any`}, "totals", "--pipeline", "spending", "--operator", "x")
+	for _, operator := range []string{"spent", "count"} {
+		b.sqlExec("INSERT INTO lockstep_state SELECT id, '" + operator + "', 0, CAST('7' AS BLOB), CAST('1' AS BLOB) FROM lockstep_lane")
+	}
+	out := b.wantSink(exitOK, nil, "totals", "--pipeline", "spending", "--operator", "count")
+	if want := "OPERATOR  KEY  TOPIC   PARTITION  PART\ncount     7    orders  0          1\n"; out != want {
+		t.Errorf("totals of one operator are %q, want %q", out, want)
+	}
+	out = b.wantSink(exitOK, nil, "totals", "--pipeline", "spending", "--combine", "sum")
+	if want := "OPERATOR  KEY  TOTAL\ncount     7    1\nspent     7    1\n"; out != want {
+		t.Errorf("totals of both are %q, want %q", out, want)
 	}
 }
 
