@@ -34,6 +34,8 @@ type held struct {
 	queue    []item // in the order of arrival
 	sent     int    // how many of the queue were delivered since the last start
 	last     int64  // the offset that arrived last
+	high     int64  // the highest one so far
+	skipped  []span // gaps below high, the last ones
 	passed   int64  // everything below was acknowledged
 	from     int64  // where it was last started
 }
@@ -49,10 +51,16 @@ type item struct {
 // nothing stands for the offset before the first that ever arrived.
 const nothing = -2
 
+// span is offsets from the first to below the second.
+type span struct{ from, to int64 }
+
+// maxSkipped bounds how many gaps are remembered.
+const maxSkipped = 1000
+
 var _ framework.Partition = (*held)(nil)
 
 func newHeld(r *reading, tp offsetstore.TopicPartition) *held {
-	return &held{r: r, tp: tp, paused: true, last: nothing, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	return &held{r: r, tp: tp, paused: true, last: nothing, high: nothing, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 }
 
 // TopicPartition implements framework.Partition.
@@ -61,22 +69,27 @@ func (p *held) TopicPartition() offsetstore.TopicPartition { return p.tp }
 // String makes a partition readable in logs.
 func (p *held) String() string { return p.tp.String() }
 
-// add takes a message in.
-func (p *held) add(o Origin, m *message.Message) {
+// add takes a message in. It refuses one that was passed by: what came behind it
+// may be saved, and it would never be.
+func (p *held) add(o Origin, m *message.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.dead:
 		m.Nack()
-		return
+		return nil
+	case slices.ContainsFunc(p.skipped, func(s span) bool { return s.from <= o.Offset && o.Offset < s.to }):
+		return refused(fmt.Errorf("%w: %s@%d came after offset %d, and was not processed; %T has to keep the order of a partition",
+			framework.ErrOrder, p.tp, o.Offset, p.high, p.r.cfg.Subscriber))
 	case o.Offset < p.passed:
 		m.Ack() // saved already
-		return
+		return nil
 	}
+	p.rise(o.Offset)
 	i := slices.IndexFunc(p.queue, func(it item) bool { return it.record.Offset == o.Offset })
 	if i >= 0 {
 		p.queue[i].messages = append(p.queue[i].messages, m)
-		return
+		return nil
 	}
 	p.queue = append(p.queue, item{
 		record: framework.Record{
@@ -88,6 +101,17 @@ func (p *held) add(o Origin, m *message.Message) {
 	})
 	p.last = o.Offset
 	p.signal()
+	return nil
+}
+
+// rise notes that offset has arrived, and what it has passed by. The caller holds
+// mu.
+func (p *held) rise(offset int64) {
+	if p.high != nothing && offset > p.high+1 {
+		p.skipped = append(p.skipped, span{p.high + 1, offset})
+		p.skipped = p.skipped[max(0, len(p.skipped)-maxSkipped):]
+	}
+	p.high = max(p.high, offset)
 }
 
 func (p *held) signal() {

@@ -98,7 +98,8 @@ func New(cfg Config) (*Source, error) {
 //
 // Otherwise it returns an error that wraps [framework.ErrUnavailable] if the
 // subscriber refused to subscribe for StartWait or closed its channel by itself,
-// or [ErrNoPosition] for a message that does not say where it stands.
+// [ErrNoPosition] for a message that does not say where it stands, or
+// [framework.ErrOrder] for one that a later one of its partition has passed by.
 func (s *Source) Run(ctx context.Context, lanes framework.Lanes) error {
 	if s.used.Swap(true) {
 		return fmt.Errorf("watermill source: Run was called before: %w", framework.ErrClosed)
@@ -191,28 +192,26 @@ func (r *reading) receive(topic string, m *message.Message) error {
 	if o.Topic == "" {
 		o.Topic = topic
 	}
-	r.partition(offsetstore.TopicPartition{Topic: o.Topic, Partition: o.Partition}, func(p *held) { p.add(o, m) }, m.Nack)
-	return nil
+	return r.partition(offsetstore.TopicPartition{Topic: o.Topic, Partition: o.Partition}, func(p *held) error { return p.add(o, m) }, m.Nack)
 }
 
 // partition calls add with a partition, which is assigned afterwards if it is a
 // new one, or refuse once the run is ending.
-func (r *reading) partition(tp offsetstore.TopicPartition, add func(*held), refuse func() bool) {
+func (r *reading) partition(tp offsetstore.TopicPartition, add func(*held) error, refuse func() bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock() // so that no assignment follows the end
-	p := r.parts[tp]
-	switch {
-	case r.ending:
+	if r.ending {
 		refuse()
-	case p != nil:
-		add(p)
-	default:
-		p = newHeld(r, tp)
-		r.parts[tp] = p
-		r.wg.Go(p.pump)
-		add(p)
-		r.lanes.Assigned([]framework.Partition{p})
+		return nil
 	}
+	if p := r.parts[tp]; p != nil {
+		return add(p)
+	}
+	p := newHeld(r, tp)
+	r.parts[tp] = p
+	r.wg.Go(p.pump)
+	defer r.lanes.Assigned([]framework.Partition{p})
+	return add(p)
 }
 
 func (r *reading) fail(err error) {
