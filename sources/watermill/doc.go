@@ -39,7 +39,8 @@
 // creation of topics; errors returned; and network timeouts of 10 s at most. Our
 // own client speaks as to Kafka 2.8 at least, since topics have IDs since then.
 //
-// An Unmarshaler that refuses a record stops its partition by [UnmarshalError].
+// A Tracer may read ahead, but must hand on every message, in order. An
+// Unmarshaler that refuses a record stops its partition by [UnmarshalError].
 // Watermill's own refuses nothing; decode in the pipeline, where failures have
 // policies.
 //
@@ -49,7 +50,10 @@
 // what the sink has saved, and so, if it keeps its word, begins at or before the
 // sink's position; what comes again is ignored. If it begins above, records are
 // missing, and the partition stops with [framework.ErrBelowLogStart]; see
-// framework.Config.BelowLogStart. A partition is known from its first message on
+// framework.Config.BelowLogStart. It has to keep the order of a partition: a
+// message that comes late may be behind a position that is saved, and ends the
+// source with [framework.ErrOrder]. (Watermill's gochannel keeps it while Publish
+// waits for the Ack, see BlockPublishUntilSubscriberAck, and never when persistent.) A partition is known from its first message on
 // and assigned until Run ends, whoever else gets its messages: which owner counts
 // is decided by the sink's claims alone. Records wait for the save before the
 // Ack, so a subscriber that hands over one message at a time has one saved at a
@@ -71,6 +75,8 @@
 //   - Stopping waits for a join of the group that is under way.
 //   - watermill-kafka leaves a goroutine behind with each reconnect until the
 //     source ends. They are spaced a second apart.
+//   - sarama forgets to close some connections to brokers that fail while several
+//     goroutines use them: a goroutine and a socket each.
 //   - New cannot resolve "latest" or a time, and takes a gap in the offsets right
 //     at a start for missing records.
 package watermill

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -25,8 +26,14 @@ import (
 
 // The metrics library that sarama uses keeps one goroutine for the process.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	if isChild() {
+		return
+	}
+	goleak.VerifyTestMain(m, append(leftBehind, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))...)
 }
+
+// leftBehind is what may be left behind where brokers fail.
+var leftBehind []goleak.Option
 
 // limit ends what hangs; it decides nothing else.
 const limit = time.Minute
@@ -75,16 +82,9 @@ func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.T
 
 // config is quick, so that tests are.
 func (b *broker) config(group string, topics ...string) watermillsource.KafkaConfig {
-	s := kafka.DefaultSaramaSubscriberConfig()
-	s.Consumer.MaxWaitTime = 50 * time.Millisecond
-	s.Consumer.Retry.Backoff = 50 * time.Millisecond
-	s.Consumer.Group.Session.Timeout = 6 * time.Second
-	s.Consumer.Group.Heartbeat.Interval = 50 * time.Millisecond
-	s.Consumer.Group.Rebalance.Retry.Backoff = 50 * time.Millisecond
-	s.Metadata.Retry.Backoff = 50 * time.Millisecond
 	return watermillsource.KafkaConfig{
 		Subscriber: kafka.SubscriberConfig{
-			Brokers: b.addrs, ConsumerGroup: group, OverwriteSaramaConfig: s,
+			Brokers: b.addrs, ConsumerGroup: group, OverwriteSaramaConfig: quick(),
 			Unmarshaler: kafka.DefaultMarshaler{}, ReconnectRetrySleep: 50 * time.Millisecond,
 		},
 		Topics:         topics,
@@ -92,6 +92,18 @@ func (b *broker) config(group string, topics ...string) watermillsource.KafkaCon
 		MirrorInterval: 20 * time.Millisecond,
 		Logger:         testLog(b.t),
 	}
+}
+
+// quick are settings with which nothing waits for long.
+func quick() *sarama.Config {
+	s := kafka.DefaultSaramaSubscriberConfig()
+	s.Consumer.MaxWaitTime = 50 * time.Millisecond
+	s.Consumer.Retry.Backoff = 50 * time.Millisecond
+	s.Consumer.Group.Session.Timeout = 6 * time.Second
+	s.Consumer.Group.Heartbeat.Interval = 50 * time.Millisecond
+	s.Consumer.Group.Rebalance.Retry.Backoff = 50 * time.Millisecond
+	s.Metadata.Retry.Backoff = 50 * time.Millisecond
+	return s
 }
 
 // testLog shows the log when a test is run with -v.

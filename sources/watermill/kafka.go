@@ -67,9 +67,10 @@ type run struct {
 	lanes    framework.Lanes
 	log      *slog.Logger
 	words    watermill.LoggerAdapter // the subscriber's logger
-	client   sarama.Client
-	consumer sarama.Consumer
-	broken   sync.Map // *message.Message to the Unmarshaler's error
+	client   sarama.Client           // asks; a request never waits behind a fetch
+	consumer sarama.Consumer         // reads, over connections of its own
+	brokers  sync.Map                // every *sarama.Broker of client that was asked
+	broken   sync.Map                // *message.Message to the Unmarshaler's error
 
 	ctx      context.Context // ends when the subscriber has ended
 	stay     context.Context // ends when we are about to leave the group
@@ -96,9 +97,6 @@ func (r *run) run(ctx context.Context) (err error) {
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
-	if r.consumer, err = sarama.NewConsumerFromClient(r.client); err != nil {
-		return err
-	}
 	r.wg.Go(r.mirrorLoop)
 	return r.read(ctx)
 }
@@ -111,12 +109,18 @@ func (r *run) end(cancel context.CancelFunc) {
 	r.ended = true
 	r.mu.Unlock()
 	if r.consumer != nil {
-		_ = r.consumer.Close() // it holds nothing but the client
+		_ = r.consumer.Close() // there is nothing to be done about it
 	}
 	if r.client != nil {
 		_ = r.client.Close() // there is nothing to be done about it
 	}
 	r.wg.Wait()
+	// Where several goroutines meet a broker that fails, sarama opens some that it
+	// has forgotten.
+	r.brokers.Range(func(b, _ any) bool {
+		_ = b.(*sarama.Broker).Close() // it is closed, unless it was forgotten
+		return true
+	})
 }
 
 // connect waits until the servers answer and know every topic. Servers are
@@ -124,9 +128,8 @@ func (r *run) end(cancel context.CancelFunc) {
 func (r *run) connect(ctx context.Context) error {
 	began, pause := time.Now(), slow()
 	for {
-		client, err := sarama.NewClient(r.cfg.Subscriber.Brokers, r.config)
+		err := r.dial()
 		if err == nil {
-			r.client = client
 			break
 		}
 		switch {
@@ -135,8 +138,8 @@ func (r *run) connect(ctx context.Context) error {
 		case hopeless(err) != "":
 			return explain(err)
 		case time.Since(began) >= r.cfg.StartWait:
-			return fmt.Errorf("watermill source: %w: no usable answer from %s within %v: %w; start the brokers, or correct watermill.KafkaConfig.Subscriber.Brokers",
-				framework.ErrUnavailable, strings.Join(r.cfg.Subscriber.Brokers, ", "), r.cfg.StartWait, err)
+			return fmt.Errorf("watermill source: %w: no usable answer from %s within %v: %w; %s",
+				framework.ErrUnavailable, strings.Join(r.cfg.Subscriber.Brokers, ", "), r.cfg.StartWait, err, advice(err))
 		}
 		r.log.Warn("waiting for Kafka", "brokers", r.cfg.Subscriber.Brokers, "error", err)
 		if err := sleep(ctx, pause.NextBackOff()); err != nil {
@@ -149,6 +152,17 @@ func (r *run) connect(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// dial makes what is not there yet of both clients.
+func (r *run) dial() (err error) {
+	if r.client == nil {
+		if r.client, err = sarama.NewClient(r.cfg.Subscriber.Brokers, r.config); err != nil {
+			return err
+		}
+	}
+	r.consumer, err = sarama.NewConsumer(r.cfg.Subscriber.Brokers, r.config)
+	return err
 }
 
 // read subscribes to every topic until ctx ends or the run fails.

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -56,6 +58,7 @@ func (r *run) describe(topic string) (topicInfo, error) {
 	}
 	req := sarama.NewMetadataRequest(r.config.Version, []string{topic})
 	for _, b := range r.client.Brokers() {
+		r.brokers.Store(b, nil)
 		_ = b.Open(r.config) // it may be open
 		resp, failed := b.GetMetadata(req)
 		if failed != nil {
@@ -106,6 +109,7 @@ func (r *run) offset(tp offsetstore.TopicPartition, at int64, committed bool) (i
 	if err != nil {
 		return 0, err
 	}
+	r.brokers.Store(leader, nil)
 	req := &sarama.OffsetRequest{Version: 4}
 	if committed {
 		req.IsolationLevel = sarama.ReadCommitted
@@ -189,6 +193,18 @@ func hopeless(err error) string {
 		return "the broker's certificate is not trusted; check Net.TLS of the sarama configuration"
 	}
 	return ""
+}
+
+// advice is for who has waited in vain. A listener that wants a login, or TLS, only
+// hangs up; and one that refuses a login is not named by sarama.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the brokers hang up: check Net.SASL and Net.TLS of the sarama configuration"
+	case err.Error() == sarama.ErrOutOfBrokers.Error():
+		return "a broker refused something, and only sarama.Logger was told what: check Net.SASL of the sarama configuration"
+	}
+	return "start the brokers, or correct watermill.KafkaConfig.Subscriber.Brokers"
 }
 
 // explain wraps a hopeless error as one of configuration, with what to do.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/IBM/sarama"
 
+	"github.com/lockstep-stream/lockstep/framework"
 	"github.com/lockstep-stream/lockstep/offsetstore"
 )
 
@@ -31,6 +32,9 @@ func (p *partition) feed(ctx context.Context, out chan<- *sarama.ConsumerMessage
 			f.held = nil
 		case err, ok := <-errs:
 			f.readError(err, ok)
+		case v := <-f.checked:
+			f.checked = nil
+			f.judge(v)
 		case <-f.again:
 			f.look()
 		case <-tick.C:
@@ -48,6 +52,7 @@ type feed struct {
 	at      offsetstore.Position         // where own was opened
 	read    bool                         // own has brought a record
 	held    *sarama.ConsumerMessage      // read and not handed over
+	checked <-chan verdict               // what the look that is under way finds, nil: none is
 	again   <-chan time.Time             // when to look at the log next
 	strikes int                          // looks in a row that brought nothing
 	missing time.Time                    // since when the topic does not exist
@@ -78,7 +83,7 @@ func (f *feed) start(s *start) error {
 			return err
 		}
 	}
-	f.missing, f.again, f.strikes = time.Time{}, nil, 0
+	f.missing, f.checked, f.again, f.strikes = time.Time{}, nil, nil, 0
 	f.p.moved(s.at)
 	return nil
 }
@@ -126,24 +131,48 @@ func (f *feed) readError(err *sarama.ConsumerError, ok bool) {
 	}
 }
 
-// look compares the position with the log: reading by name alone does not tell a
-// topic from one that was made again, and waits for ever for one that is gone.
+// verdict is what the log says of a position.
+type verdict struct {
+	of  offsetstore.Position
+	err error
+}
+
+// look has the position compared with the log, while reading goes on: reading by
+// name alone does not tell a topic from one that was made again, and waits for
+// ever for one that is gone.
 func (f *feed) look() {
 	f.again = nil
-	f.p.mu.Lock()
-	next, started := f.p.next, f.p.started
-	f.p.mu.Unlock()
+	next, started := f.p.position()
+	if !started || f.checked != nil {
+		return
+	}
+	checked := make(chan verdict, 1)
+	if f.p.r.spawn(func() {
+		_, err := f.p.check(next)
+		checked <- verdict{next, err}
+	}) {
+		f.checked = checked
+	}
+}
+
+// judge does what a look calls for.
+func (f *feed) judge(v verdict) {
+	next, started := f.p.position()
 	if !started {
 		return
 	}
-	_, err := f.p.check(next)
+	if errors.Is(v.err, framework.ErrBelowLogStart) && next != v.of {
+		f.look() // the log may have lost what was read by then
+		return
+	}
+	err := v.err
 	if errors.Is(err, errNoTopic) {
 		err = f.absent(err)
 	} else {
 		f.missing = time.Time{}
 	}
 	if err == nil && f.own == nil {
-		err = f.open(next)
+		err = f.open(f.p.rewind())
 	}
 	switch {
 	case err == nil:

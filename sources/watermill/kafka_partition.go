@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ type partition struct {
 	started  bool
 	paused   bool
 	next     offsetstore.Position      // the next record to deliver
-	handed   []*sarama.ConsumerMessage // given to the subscriber since the last start, and not come back
+	handed   []*sarama.ConsumerMessage // given to the subscriber since the last start, in order, and not come back
 	logEnd   int64
 	mirror   offsetstore.Position
 	mirrored bool // mirror is set
@@ -86,6 +85,22 @@ func (p *partition) flowing() bool {
 // flows is called with mu held.
 func (p *partition) flows() bool { return p.started && !p.paused && !p.revoking && !p.dead }
 
+// position returns the next record to deliver, and whether there is a start.
+func (p *partition) position() (next offsetstore.Position, started bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next, p.started
+}
+
+// rewind returns where to read on with another consumer. What the subscriber has
+// not given back will be read again.
+func (p *partition) rewind() offsetstore.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handed = nil
+	return p.next
+}
+
 // offer notes that k is about to be handed to the subscriber, and reports
 // whether it may be.
 func (p *partition) offer(k *sarama.ConsumerMessage, logEnd int64) bool {
@@ -94,7 +109,7 @@ func (p *partition) offer(k *sarama.ConsumerMessage, logEnd int64) bool {
 	if !p.flows() {
 		return false
 	}
-	p.logEnd = logEnd
+	p.logEnd = max(logEnd, k.Offset+1) // the broker notes the end before it reads
 	if n := len(p.handed); n == 0 || p.handed[n-1] != k {
 		p.handed = append(p.handed, k)
 	}
@@ -116,17 +131,17 @@ func (p *partition) receive(m *message.Message, offset int64, failure error) {
 	}
 }
 
-// take finds what was handed over with this offset and moves the position past
-// it.
+// take moves the position past the record with this offset, if it is the next one
+// to come back. Any other was handed over before the last start; to believe it
+// would pass by what lies between.
 func (p *partition) take(offset int64) (*sarama.ConsumerMessage, int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.handed, func(k *sarama.ConsumerMessage) bool { return k.Offset == offset })
-	if i < 0 || !p.started || p.revoking || p.dead {
+	if len(p.handed) == 0 || p.handed[0].Offset != offset || !p.started || p.revoking || p.dead {
 		return nil, 0
 	}
-	k := p.handed[i]
-	p.handed = slices.Delete(p.handed, 0, i+1)
+	k := p.handed[0]
+	p.handed = p.handed[1:]
 	p.next.Offset, p.next.LeaderEpoch = offset+1, offsetstore.NoLeaderEpoch
 	return k, p.logEnd
 }

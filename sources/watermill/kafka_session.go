@@ -276,6 +276,7 @@ func (r *run) askCoordinator(question func(*sarama.Broker) (sarama.KError, error
 	if err != nil {
 		return err
 	}
+	r.brokers.Store(b, nil)
 	answer, err := question(b)
 	if err != nil {
 		_ = b.Close() // the next try opens it anew

@@ -14,6 +14,7 @@ import (
 type recorder struct {
 	t     testing.TB
 	start offsetstore.Position
+	hold  func() // within each call of Records
 
 	mu      sync.Mutex
 	parts   []framework.Partition
@@ -37,6 +38,9 @@ func (r *recorder) Assigned(ps []framework.Partition) {
 }
 
 func (r *recorder) Records(_ framework.Partition, records []framework.Record, _ int64) {
+	if r.hold != nil {
+		r.hold()
+	}
 	r.note(func() { r.records = append(r.records, records...) })
 }
 
@@ -102,10 +106,15 @@ func run(t testing.TB, src framework.Source, err error) (lanes *recorder, stop f
 
 func runAt(t testing.TB, start int64, src framework.Source, err error) (lanes *recorder, stop func() error) {
 	t.Helper()
+	return newRun(t, start, src, err, nil)
+}
+
+func newRun(t testing.TB, start int64, src framework.Source, err error, hold func()) (lanes *recorder, stop func() error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lanes = &recorder{t: t, start: offsetstore.At(start)}
+	lanes = &recorder{t: t, start: offsetstore.At(start), hold: hold}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- src.Run(ctx, lanes) }()
