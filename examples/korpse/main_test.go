@@ -163,6 +163,13 @@ func TestDefaultsOfPartitionOverTopicOverAll(t *testing.T) {
 	}
 }
 
+func TestDefaultsHoldWithASink(t *testing.T) {
+	out := newBed(t).run("--default-offset", "latest, requests/1=offset:470", "--db", filepath.Join(t.TempDir(), "counts.db"))
+	if got := sum(sumOf(t, out)); got != 6 { // every fifth of the last 30 of a partition
+		t.Errorf("saved %d, want 6:\n%s", got, out)
+	}
+}
+
 func TestSavedTotalsGoOn(t *testing.T) {
 	b := newBed(t)
 	b.args = append(b.args, "--default-offset", "earliest", "--db", filepath.Join(t.TempDir(), "counts of a day?.db"))
