@@ -63,6 +63,10 @@ func TestAKafkaThatCannotBeReachedIsAFailure(t *testing.T) {
 			t.Errorf("--wait %s: exit %d, %q", wait, code, stderr)
 		}
 	}
+	code, out, stderr := lockstep(t, "positions", "--sink", b.dsn, "--brokers", "127.0.0.1:1", "--wait", "0")
+	if code != exitFailed || !strings.Contains(out, "spending  orders  0          3 ") || strings.Contains(out, "LAG") || !strings.Contains(stderr, "127.0.0.1:1") {
+		t.Errorf("what the sink knows is not shown: exit %d, %q, %q", code, out, stderr)
+	}
 }
 
 // stopAfter is a writer that ends the command once it has seen a text n times.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -36,7 +38,8 @@ its end, or of a topic that is gone or was made again. "lockstep reset" moves it
 ` + kafkaHelp + `
 
 ` + exitCodes + `
-A database in which nothing is stored is no error.`,
+A database in which nothing is stored is no error. Where Kafka cannot be asked the
+rest is shown all the same, and the exit code is 1.`,
 		Example: `  lockstep positions --sink sqlite://app.db
   lockstep positions --sink cassandra://10.0.0.1/app --brokers 10.0.0.2:9092
   lockstep positions --sink cassandra://10.0.0.1/app --pipeline spending --output json`,
@@ -48,20 +51,24 @@ A database in which nothing is stored is no error.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return v.run(cmd, func(ctx context.Context) error {
 			all, err := v.read(ctx)
-			if err != nil {
+			if len(all) == 0 {
+				if err == nil {
+					fmt.Fprintln(cmd.ErrOrStderr(), "lockstep: no positions are stored")
+				}
 				return err
 			}
-			if len(all) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "lockstep: no positions are stored")
-				return nil
-			}
-			if v.json {
-				return writeJSON(cmd.OutOrStdout(), lines(all)...)
-			}
-			return writeTable(cmd.OutOrStdout(), positionColumns(all, v.cluster != nil), all)
+			asked := v.cluster != nil && err == nil
+			return errors.Join(v.writePositions(cmd.OutOrStdout(), all, asked), err)
 		})
 	}
 	return cmd
+}
+
+func (v *view) writePositions(out io.Writer, all []standing, asked bool) error {
+	if v.json {
+		return writeJSON(out, lines(all)...)
+	}
+	return writeTable(out, positionColumns(all, asked), all)
 }
 
 // readPositions reads the positions of a pipeline, of all if its name is empty.

@@ -23,7 +23,8 @@ type standing struct {
 func (s standing) lag() int64 { return max(s.log.stable-s.Position.Offset, 0) }
 
 // look returns the standings of stored positions, beside what Kafka says if it is to
-// be asked.
+// be asked. Where that fails they are returned with the error, as the sink alone knows
+// them.
 func (v *view) look(ctx context.Context, stored []framework.StoredPosition) ([]standing, error) {
 	now := v.program.now()
 	all := make([]standing, len(stored))
@@ -39,7 +40,7 @@ func (v *view) look(ctx context.Context, stored []framework.StoredPosition) ([]s
 	}
 	logs, err := v.cluster.logs(ctx, topicsOf(stored))
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	groups := map[string]map[offsetstore.TopicPartition]int64{}
 	for i := range all {
