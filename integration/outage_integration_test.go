@@ -74,6 +74,51 @@ func TestAPipelineOutlivesItsServers(t *testing.T) {
 	r.end()
 }
 
+// The only node of a database acknowledges writes before they are on disk, and is
+// killed under load: it forgets some. Whoever owns the partition goes on from what is left.
+func TestTheDatabaseForgetsWhatItHadAcknowledged(t *testing.T) {
+	set, err := servers.Start(t.Context(), servers.Options{Kafka: true, Cassandra: true, FastStart: true, Packages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := set.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := newBed(t, set.Kafka.Addr(), set.Cassandra.Addr(), 1)
+	r := b.start(instance{framework: func(c *framework.Config) { c.BatchRecords = 0 }})
+	stop, sent := make(chan struct{}), make(chan int64)
+	go func() {
+		n := int64(0)
+		defer func() { sent <- n }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond): // a load that two cores carry
+			}
+			if err := b.send(0, "a", ones(20)...); err != nil {
+				t.Error(err)
+				return
+			}
+			n += 20
+		}
+	}()
+	for range 3 {
+		before := b.position(0)
+		eventually(t, "load", func() bool { return b.position(0) > before+1000 })
+		must(t, set.Cassandra.Kill(t.Context()))
+		must(t, set.Cassandra.Start(t.Context()))
+	}
+	before := b.position(0)
+	eventually(t, "load after the last start", func() bool { return b.position(0) > before+1000 })
+	close(stop)
+	n := <-sent
+	b.await(0, "a", n, n)
+	r.end()
+}
+
 // Two processes that are started together on an empty keyspace both create the
 // tables, and both work with them.
 func TestInstancesThatStartTogetherShareAnEmptyKeyspace(t *testing.T) {

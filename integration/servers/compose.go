@@ -35,9 +35,6 @@ var composePorts = map[string]string{
 	"postgres":       "LOCKSTEP_POSTGRES_PORT",
 }
 
-// durableContainer is for all nodes of a project.
-const durableContainer = "LOCKSTEP_CASSANDRA_OPTS=-Dcassandra.settings.commitlog_sync=batch -Dcassandra.settings.commitlog_sync_period=0ms"
-
 // dockerAnswers tells whether an engine and compose are there.
 func dockerAnswers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -57,9 +54,6 @@ func newCompose(o Options) (*compose, error) {
 	c := &compose{file: file, project: "lockstep-" + strings.ToLower(rand.Text()[:10]), ports: map[string]int{}}
 	if err := c.choosePorts(); err != nil {
 		return nil, err
-	}
-	if o.DurableCassandra {
-		c.env = append(c.env, durableContainer)
 	}
 	c.guard, err = newGuard(append([]string{"docker"}, c.args(c.downArgs()...)...)...)
 	if err != nil {
@@ -107,7 +101,7 @@ func (c *compose) kafka(context.Context) (launch, error) {
 	return l, err
 }
 
-// cassandra relies on all nodes of a set being equally durable.
+// cassandra is durable in any case: the file says so.
 func (c *compose) cassandra(_ context.Context, kind cassandraKind) ([]launch, error) {
 	if kind.nodes > 1 {
 		return nil, errors.New("servers: containers have one Cassandra node: set Options.Packages")

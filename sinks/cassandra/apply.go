@@ -34,8 +34,8 @@ func (e *engine) applyGroup(ctx context.Context, group []mutation, l lease) erro
 	delays := e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
 	for {
 		err := e.flight(ctx, size, func() error {
-			if l.left() <= 0 {
-				return errLeaseOver
+			if err := l.over(); err != nil {
+				return err
 			}
 			return e.store.apply(ctx, group)
 		})
@@ -50,8 +50,9 @@ func (e *engine) applyGroup(ctx context.Context, group []mutation, l lease) erro
 		// Another group failed, the save was cancelled, or the sink closed.
 		case context.Cause(ctx) != nil:
 			return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
-		case l.left() <= 0:
-			return fmt.Errorf("%w: %w", errLeaseOver, err)
+		}
+		if over := l.over(); over != nil {
+			return fmt.Errorf("%w: %w", over, err)
 		}
 		if cause := e.clock.sleep(ctx, min(delays.NextBackOff(), l.left())); cause != nil {
 			return fmt.Errorf("%w (%w)", cause, err)

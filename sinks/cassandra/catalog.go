@@ -116,10 +116,10 @@ func (c *catalog) resolve(ctx context.Context, t *target, id tableID) (*boundTar
 		faults = real.compare(t)
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("a save that is committed but not applied writes to a table that has changed since; restore the table, or reset the pipeline: %w",
+		return nil, fmt.Errorf("a save that is committed but not applied writes to a table that has changed since; restore the table, or move the position by a Reset (`lockstep reset`), to where it is or elsewhere, which takes a table that was made again as it is: %w",
 			&SchemaError{Keyspace: c.keyspace, Table: t.name, Missing: !real.exists, Faults: faults})
 	}
-	return t.bind(c.keyspace, id), nil
+	return t.bind(c.keyspace, real.id), nil
 }
 
 // SchemaError says how a real table differs from what the program declares. It
@@ -220,7 +220,7 @@ func (t *realTable) identityFault(id tableID) string {
 	switch {
 	case !t.exists:
 		return fmt.Sprintf("it does not exist any more (expected id %s)", gocql.UUID(id))
-	case t.id != id:
+	case id != anyTable && t.id != id:
 		return fmt.Sprintf("it was dropped and created again: expected id %s, found %s", gocql.UUID(id), gocql.UUID(t.id))
 	}
 	return ""

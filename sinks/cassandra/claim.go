@@ -22,6 +22,7 @@ type claim struct {
 	*engine
 	lane     laneKey
 	token    gocql.UUID
+	links    int64 // how many connections had ended when it was begun
 	gen      int64
 	progress framework.Progress // as of the claim
 
@@ -68,6 +69,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 	if err := e.verifyTables(ctx); err != nil {
 		return nil, err
 	}
+	links := e.links.count()
 	// Who owns it now? At SERIAL, so that a claim that is just being decided is
 	// either seen or will fail ours.
 	old, err := e.readLedger(ctx, lane)
@@ -90,7 +92,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		}
 		st = claimStatement(lane, old, token, e.owner)
 	}
-	row, lease, err := e.takeOver(ctx, st, token, old)
+	row, lease, err := e.takeOver(ctx, st, token, old, links)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 		return nil, err
 	}
 	c := &claim{
-		engine: e, lane: lane, token: token, gen: row.gen, progress: row.progress(),
+		engine: e, lane: lane, token: token, links: links, gen: row.gen, progress: row.progress(),
 		seq: row.seq, used: row.seq, position: row.position, highTS: row.highTS,
 	}
 	c.settler = newSettler(c)
@@ -118,7 +120,7 @@ func (e *engine) tryClaim(ctx context.Context, lane laneKey, start offsetstore.P
 // takeOver sends st until the row shows whose claim came first. Its answer is
 // never believed: the row is. It returns the row, and the lease that reading it
 // as ours gives.
-func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID, old *ledgerRow) (*ledgerRow, lease, error) {
+func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID, old *ledgerRow, links int64) (*ledgerRow, lease, error) {
 	delays := e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
 	for limit := e.unknownLimit(); ; {
 		// "Not applied" may be the answer to our own first attempt that had come
@@ -132,7 +134,7 @@ func (e *engine) takeOver(ctx context.Context, st conditional, token gocql.UUID,
 		case err != nil:
 			return nil, lease{}, err
 		case row != nil && row.claim == token:
-			return row, e.leaseFrom(sent), nil
+			return row, e.leaseFrom(sent, links), nil
 		case row != nil && (old == nil || row.claim != old.claim):
 			return nil, lease{}, errDuel
 		case row == nil && old != nil:
@@ -159,8 +161,11 @@ func (e *engine) readLedger(ctx context.Context, lane laneKey) (*ledgerRow, erro
 	return row, err
 }
 
-func (e *engine) leaseFrom(sent time.Time) lease {
-	return lease{clock: e.clock, start: sent, limit: e.tuning.applyLease}
+// leaseFrom is the lease that a statement sent at that time gives, when so many
+// links had ended before it.
+func (e *engine) leaseFrom(sent time.Time, links int64) lease {
+	trust := func() error { return e.links.trust(links) }
+	return lease{clock: e.clock, start: sent, limit: e.tuning.applyLease, trust: trust}
 }
 
 // finish applies the save that an earlier owner had committed, since it may have
@@ -172,7 +177,7 @@ func (c *claim) finish(ctx context.Context, row *ledgerRow, l lease) error {
 		staged = &key
 	}
 	if row.pending() {
-		if err := c.redo(ctx, c.lane, row, l); err != nil {
+		if err := c.redo(ctx, c.lane, row, c.tables, l); err != nil {
 			return err
 		}
 		marked, err := c.store.execute(ctx, markStatement(c.lane, c.token, row.seq))
@@ -232,4 +237,14 @@ func (c *claim) usable() error {
 		return fmt.Errorf("the claim was spent before: %w", c.spent)
 	}
 	return nil
+}
+
+// trusted returns nil while what this claim knows of the database can be relied on;
+// otherwise the claim is spent.
+func (c *claim) trusted() error {
+	err := c.engine.links.trust(c.links)
+	if err != nil {
+		c.spend(err)
+	}
+	return err
 }

@@ -54,6 +54,18 @@ type lease struct {
 	clock clock
 	start time.Time
 	limit time.Duration
+	trust func() error // whether what showed it is still believed; nil: always
+}
+
+// over returns why nothing may be written any more, or nil.
+func (l lease) over() error {
+	if l.left() <= 0 {
+		return errLeaseOver
+	}
+	if l.trust != nil {
+		return l.trust()
+	}
+	return nil
 }
 
 // left returns what remains, by the faster of the wall clock and the monotonic

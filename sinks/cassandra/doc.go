@@ -108,8 +108,16 @@
 // Nothing else should write the same rows without timestamps below ours. Tables
 // must keep deletions for an hour at least (gc_grace_seconds), and should for days.
 //
+// A node that crashes must keep what it has acknowledged, or another must. With one
+// copy of everything and commitlog_sync periodic, the server's default, a crash takes
+// back the last seconds: set it to batch or group, or replicate; Open warns. The
+// sink notices by the connections that end, and each lane claims again and goes on
+// from what is left, so that rows, totals and position agree. A lane that has nothing to save
+// does so with its next save only.
+//
 // A table that is dropped and made again while a committed save waits for it is
-// not written to: the claim fails, and says which table.
+// not written to: the claim fails, and says which table. [Sink.Reset], even to where
+// the position is, takes the new table for the old one.
 //
 // Frozen collections are better than others: writing a whole set or map that is
 // not frozen costs a tombstone each time, and so does every Delete and Clear.

@@ -96,6 +96,7 @@ type engine struct {
 	tuning tuning
 	token  func() (gocql.UUID, error)
 	spawn  func(f func())              // go f(), except where a test decides when f begins
+	links  *links                      // nil: what is acknowledged is never forgotten
 	verify func(context.Context) error // that the tables are the ones that were checked; nil: never
 	owner  string
 	log    *slog.Logger

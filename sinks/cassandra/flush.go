@@ -40,7 +40,7 @@ func (e *engine) flushLane(ctx context.Context, lane laneKey) error {
 		return err
 	}
 	return e.whileMoved(ctx, func() error {
-		_, err := e.rollForward(ctx, lane)
+		_, err := e.rollForward(ctx, lane, e.tables)
 		return err
 	})
 }
@@ -67,8 +67,8 @@ func (e *engine) whileMoved(ctx context.Context, f func() error) error {
 
 // rollForward applies the last save of lane, without a claim, if it is not marked
 // as applied, and marks it. It returns the row as it is then.
-func (e *engine) rollForward(ctx context.Context, lane laneKey) (*ledgerRow, error) {
-	sent := e.clock.now()
+func (e *engine) rollForward(ctx context.Context, lane laneKey, tables resolver) (*ledgerRow, error) {
+	sent, links := e.clock.now(), e.links.count()
 	row, err := e.readLedger(ctx, lane)
 	if err != nil {
 		return nil, err
@@ -82,8 +82,11 @@ func (e *engine) rollForward(ctx context.Context, lane laneKey) (*ledgerRow, err
 	if !row.pending() {
 		return row, nil
 	}
-	if err := e.redo(ctx, lane, row, e.leaseFrom(sent)); err != nil {
+	if err := e.redo(ctx, lane, row, tables, e.leaseFrom(sent, links)); err != nil {
 		return nil, err
+	}
+	if e.links.trust(links) != nil {
+		return nil, errMoved // what was written may be gone
 	}
 	// The mark names the owner and the save that were read: a later save has marked
 	// this one, and a later owner marks it itself.
@@ -100,8 +103,8 @@ func (e *engine) rollForward(ctx context.Context, lane laneKey) (*ledgerRow, err
 
 // redo applies the save that row shows as pending, whoever committed it. Where its
 // content is gone because the row has moved on, it returns errMoved.
-func (e *engine) redo(ctx context.Context, lane laneKey, row *ledgerRow, l lease) error {
-	ms, err := e.committed(ctx, lane, row)
+func (e *engine) redo(ctx context.Context, lane laneKey, row *ledgerRow, tables resolver, l lease) error {
+	ms, err := e.committed(ctx, lane, row, tables)
 	if err != nil {
 		return e.blobFault(ctx, lane, row, err)
 	}
@@ -113,7 +116,7 @@ func (e *engine) redo(ctx context.Context, lane laneKey, row *ledgerRow, l lease
 }
 
 // committed reads and decodes the last save of row.
-func (e *engine) committed(ctx context.Context, lane laneKey, row *ledgerRow) ([]mutation, error) {
+func (e *engine) committed(ctx context.Context, lane laneKey, row *ledgerRow, tables resolver) ([]mutation, error) {
 	chunks := [][]byte{row.body}
 	if row.chunks > 0 {
 		var err error
@@ -121,7 +124,7 @@ func (e *engine) committed(ctx context.Context, lane laneKey, row *ledgerRow) ([
 			return nil, err
 		}
 	}
-	return decodeBlob(ctx, chunks, row.contentSum(), e.tables)
+	return decodeBlob(ctx, chunks, row.contentSum(), tables)
 }
 
 // blobFault decides what a missing or damaged blob means. If the row has changed,

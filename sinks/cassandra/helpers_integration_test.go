@@ -62,7 +62,7 @@ func migrated(t *testing.T, schema ...string) (*Config, *gocql.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSession(t.Context(), &cfg)
+	s, err := openSession(t.Context(), &cfg, new(links))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func withTables(t *testing.T, schema string) (*Config, *gocql.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSession(t.Context(), &cfg)
+	s, err := openSession(t.Context(), &cfg, new(links))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,17 @@ func (r *ledgerRow) progress() framework.Progress {
 
 // check refuses a row that no version of this code could have written.
 func (r *ledgerRow) check(lane laneKey) error {
+	err := r.checkNumbers()
+	switch {
+	case errors.Is(err, framework.ErrCorrupt):
+		return fmt.Errorf("%w; the row was changed or removed from outside: restore it and the tables from one backup, or begin anew under another pipeline name", err)
+	case err != nil:
+		return err
+	}
+	return r.checkSeal(lane)
+}
+
+func (r *ledgerRow) checkNumbers() error {
 	switch {
 	case r.format > ledgerFormat:
 		return fmt.Errorf("%w: ledger format %d was written by a newer version of the program, this one knows %d",
@@ -91,7 +102,7 @@ func (r *ledgerRow) check(lane laneKey) error {
 	case r.claim == gocql.UUID{}:
 		return fmt.Errorf("%w: ledger says no claim", framework.ErrCorrupt)
 	}
-	return r.checkSeal(lane)
+	return nil
 }
 
 // column names of the ledger, besides its key.

@@ -83,7 +83,7 @@ func reopen(t *testing.T, cfg Config) (*Config, *gocql.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSession(t.Context(), &cfg)
+	s, err := openSession(t.Context(), &cfg, new(links))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,9 @@ func preflight(ctx context.Context, s *gocql.Session, cfg *Config) (server, erro
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w: %w", cfg, framework.ErrConfig, err)
 	}
 	facts.version, facts.unread = version, unread
+	if err := warnOfForgetting(ctx, s, cfg, settings); err != nil {
+		return server{}, fmt.Errorf("cassandra: %s: preflight: %w", cfg, err)
+	}
 	if err := checkClocks(ctx, s, cfg); err != nil {
 		return server{}, fmt.Errorf("cassandra: %s: preflight: %w", cfg, err)
 	}

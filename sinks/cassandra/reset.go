@@ -44,7 +44,7 @@ func (e *engine) resetLane(ctx context.Context, lane laneKey, r framework.Reset)
 // row changed meanwhile and the attempt certainly has no effect.
 func (e *engine) tryReset(ctx context.Context, lane laneKey, r framework.Reset) error {
 	// First, since the row will no longer tell of the save.
-	row, err := e.rollForward(ctx, lane)
+	row, err := e.rollForward(ctx, lane, remade{e.tables})
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,14 @@ func judgeReset(lane laneKey, row, old *ledgerRow, token gocql.UUID, refused boo
 	default:
 		return false, fmt.Errorf("%w: the lane has been claimed and saved since", framework.ErrUnknown)
 	}
+}
+
+// remade takes a table that was dropped and made again for the one that a stored
+// save was written for: an operator who moves a position has decided that it is.
+type remade struct{ resolver }
+
+func (r remade) resolve(ctx context.Context, t *target, _ tableID) (*boundTarget, error) {
+	return r.resolver.resolve(ctx, t, anyTable)
 }
 
 // removeStage removes stage rows that nothing can refer to any more, as well as it

@@ -216,11 +216,15 @@ func (c *claim) commitStatement(s *save) conditional {
 // commit sends the statement and finds out what became of it: it returns the lease
 // on applying, or the verdict that the batch was not saved for us to apply.
 func (c *claim) commit(ctx context.Context, s *save) (lease, *verdict) {
+	// It also says that everything before is in the tables.
+	if err := c.trusted(); err != nil {
+		return lease{}, &verdict{outcome: framework.NotSaved, spent: true, err: err}
+	}
 	sent := c.clock.now()
 	applied, err := c.store.execute(ctx, s.statement)
 	switch {
 	case err == nil && applied:
-		return c.leaseFrom(sent), nil
+		return c.leaseFrom(sent, c.links), nil
 	case refusedForGood(err):
 		return lease{}, &verdict{outcome: framework.NotSaved, err: storeError(err)}
 	}

@@ -29,8 +29,9 @@ const reconnectEvery = 5 * time.Second
 // openSession connects with cfg (defaults filled in) to its keyspace. While the
 // cluster is not up it waits, for cfg.StartWait at most, and then returns
 // framework.ErrUnavailable. A refused login, an untrusted certificate, or a
-// keyspace or data centre that does not exist is framework.ErrConfig at once.
-func openSession(ctx context.Context, cfg *Config) (*gocql.Session, error) {
+// keyspace or data centre that does not exist is framework.ErrConfig at once. The
+// session's connections are counted in l.
+func openSession(ctx context.Context, cfg *Config, l *links) (*gocql.Session, error) {
 	first, err := connect(ctx, cfg, func() *gocql.ClusterConfig { return clusterConfig(cfg) })
 	if err != nil {
 		return nil, err
@@ -48,6 +49,8 @@ func openSession(ctx context.Context, cfg *Config) (*gocql.Session, error) {
 		c := clusterConfig(cfg)
 		// The driver routes batches to a replica only in the session's own keyspace.
 		c.Keyspace = cfg.Keyspace
+		l.dialer = net.Dialer{Timeout: c.ConnectTimeout, KeepAlive: c.SocketKeepalive}
+		c.Dialer = l
 		if dc := cfg.Consistency.DC(); dc != "" {
 			// LOCAL_QUORUM means the data centre of the node that is asked.
 			c.HostFilter = gocql.DataCentreHostFilter(dc)

@@ -25,7 +25,7 @@ func opened(t *testing.T, cfg Config) error {
 		return err
 	}
 	start := time.Now()
-	s, err := openSession(t.Context(), &cfg)
+	s, err := openSession(t.Context(), &cfg, new(links))
 	if err == nil {
 		s.Close()
 	}
@@ -124,7 +124,7 @@ func TestOpenWaitsForAClusterThatIsNotUpYetAndRecovers(t *testing.T) {
 	session := make(chan *gocql.Session, 1)
 	go func() {
 		full, _ := cfg.withDefaults()
-		s, err := openSession(t.Context(), &full)
+		s, err := openSession(t.Context(), &full, new(links))
 		if err != nil {
 			t.Error(err)
 		}

@@ -38,7 +38,7 @@ func unreachable(t *testing.T, wait time.Duration) *Config {
 func TestAClusterThatDoesNotComeUpIsNamed(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	cfg := unreachable(t, 300*time.Millisecond)
-	_, err := openSession(t.Context(), cfg)
+	_, err := openSession(t.Context(), cfg, new(links))
 	if !errors.Is(err, framework.ErrUnavailable) || !strings.Contains(err.Error(), cfg.Hosts[0]) {
 		t.Errorf("got %v, want ErrUnavailable that names %s", err, cfg.Hosts[0])
 	}
@@ -48,7 +48,7 @@ func TestWaitingForAClusterEndsWithItsContext(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := openSession(ctx, unreachable(t, time.Hour))
+	_, err := openSession(ctx, unreachable(t, time.Hour), new(links))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the context's error", err)
 	}
@@ -74,7 +74,7 @@ func TestWaitingIsLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var line string
 	cfg.Logger = slog.New(firstLine{seen: func(s string) { line = s; cancel() }})
-	_, err := openSession(ctx, cfg)
+	_, err := openSession(ctx, cfg, new(links))
 	if !errors.Is(err, context.Canceled) || !strings.Contains(line, "waiting for the cluster") {
 		t.Errorf("logged %q, returned %v", line, err)
 	}

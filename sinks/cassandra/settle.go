@@ -120,6 +120,10 @@ func (s *settler) next() (wait time.Duration, seq int64, more bool) {
 // mark marks save seq as applied. That a later save or claim came first is no
 // error: then it was not ours to mark any more.
 func (s *settler) mark(seq int64) {
+	// It may not be in the tables any more: then the next claim applies it again.
+	if s.c.trusted() != nil {
+		return
+	}
 	marked, err := s.c.store.execute(s.ctx, markStatement(s.c.lane, s.c.token, seq))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +186,8 @@ func (c *claim) Release(ctx context.Context) error {
 	// First, so that its statements cannot come after the release.
 	c.settler.stop()
 	c.settler.wait()
-	if !c.release() {
+	// The release marks the last save as applied, too.
+	if c.trusted() != nil || !c.release() {
 		return nil
 	}
 	ctx, end, err := c.begin(ctx)

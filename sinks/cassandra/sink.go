@@ -77,7 +77,8 @@ func open(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
 // openOnce is one attempt. While the cluster does not answer at all, openSession
 // waits.
 func openOnce(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error) {
-	session, err := openSession(ctx, &cfg)
+	l := new(links)
+	session, err := openSession(ctx, &cfg, l)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,7 @@ func openOnce(ctx context.Context, cfg Config, c clock, tu tuning) (*Sink, error
 		catalog: newCatalog(session, &cfg),
 	}
 	s.engine = newEngine(s.cql, s.catalog, c, tu.fit(facts), owner(), cfg.Logger)
+	s.links = l
 	s.engine.verify = s.verify
 	s.guard.compare = func(ctx context.Context) error { return checkClocks(ctx, session, &s.cfg) }
 	s.guard.opened = c.now() // and compared by the preflight

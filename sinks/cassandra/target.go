@@ -44,6 +44,9 @@ func (t *target) keys() int { return t.partition + t.clustering }
 // (system_schema.tables.id). A table that was dropped and made again has another.
 type tableID [16]byte
 
+// anyTable stands for whatever table has the name.
+var anyTable tableID
+
 // boundTarget is a target found in a keyspace, in which every column was seen to
 // exist with its type and role.
 type boundTarget struct {

@@ -32,6 +32,10 @@ func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, 
 	}
 	delays := c.clock.backoff(c.tuning.retryFirst, c.tuning.retryMost)
 	for limit := c.unknownLimit(); limit.left() > 0; {
+		if err := c.trusted(); err != nil {
+			last = fmt.Errorf("%w (%w)", err, orNone(last))
+			break
+		}
 		sent := c.clock.now()
 		row, err := c.store.readLedger(ctx, c.lane)
 		if err == nil {
@@ -43,18 +47,22 @@ func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, 
 				return lease{}, v
 			}
 			if state == saved {
-				return c.leaseFrom(sent), nil
+				return c.leaseFrom(sent, c.links), nil
 			}
 			// Not yet. From the second attempt on "not applied" proves nothing, and a
 			// definite refusal says nothing of the attempts before it.
 			refused, sent = false, c.clock.now()
 			var applied bool
 			if applied, err = c.store.execute(ctx, s.statement); applied {
-				return c.leaseFrom(sent), nil
+				return c.leaseFrom(sent, c.links), nil
 			}
 		}
 		if err != nil {
 			last = err
+		}
+		if row == nil && refusedForGood(err) { // waiting does not mend it
+			last = storeError(err)
+			break
 		}
 		if cause := c.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
 			last = fmt.Errorf("%w (%w)", cause, orNone(last))
