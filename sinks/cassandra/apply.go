@@ -31,7 +31,7 @@ func (e *engine) applyGroup(ctx context.Context, group []mutation, l lease) erro
 	for i := range group {
 		size += group[i].size()
 	}
-	delays := e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
+	began, delays := e.clock.now(), e.clock.backoff(e.tuning.retryFirst, e.tuning.retryMost)
 	for {
 		err := e.flight(ctx, size, func() error {
 			if err := l.over(); err != nil {
@@ -54,6 +54,7 @@ func (e *engine) applyGroup(ctx context.Context, group []mutation, l lease) erro
 		if over := l.over(); over != nil {
 			return fmt.Errorf("%w: %w", over, err)
 		}
+		e.waiting(began, "apply", err)
 		if cause := e.clock.sleep(ctx, min(delays.NextBackOff(), l.left())); cause != nil {
 			return fmt.Errorf("%w (%w)", cause, err)
 		}

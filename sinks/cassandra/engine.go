@@ -102,6 +102,7 @@ type engine struct {
 	log    *slog.Logger
 
 	counters counters
+	teller   teller
 
 	slots    *semaphore.Weighted // statements in flight
 	bytes    *semaphore.Weighted // bytes in flight
@@ -184,6 +185,7 @@ func (e *engine) retry(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
+		e.waiting(limit.start, "read, or stage", err)
 		// Waiting mends timeouts and nodes that are down, not a refusal.
 		if refusedForGood(err) {
 			return storeError(err)

@@ -1,9 +1,11 @@
 package cassandra
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -123,8 +125,8 @@ func TestAnApplyEndsWithTheConnection(t *testing.T) {
 		s.set(hooks{apply: func(func()) error { end(); return gocql.ErrNoConnections }})
 		err := c.Save(t.Context(), unitBatch(10, 12, 10))
 		wantUnitError(t, err, framework.Saved, true, framework.ErrNotApplied)
-		if n := len(s.sent("apply")); n != 1 {
-			t.Errorf("it was sent %d times", n)
+		if n := len(s.sent("apply")); n > 2 { // a row each, at once
+			t.Errorf("they were sent %d times", n)
 		}
 		s.set(hooks{})
 		mustClaimAgain(t, e, 12, 2, s)
@@ -195,5 +197,26 @@ func TestADamagedRowSaysWhatToDo(t *testing.T) {
 		if !errors.Is(err, framework.ErrCorrupt) || !strings.Contains(err.Error(), "from one backup") {
 			t.Errorf("%+v: %v", row, err)
 		}
+	}
+}
+
+func TestAWaitIsNotSilent(t *testing.T) {
+	for statement, h := range map[string]hooks{
+		"apply":            {apply: func(func()) error { return gocql.ErrTimeoutNoResponse }},
+		"commit":           {execute: func(func()) error { return gocql.ErrTimeoutNoResponse }},
+		`"read, or stage"`: {chunk: func(func()) error { return gocql.ErrTimeoutNoResponse }},
+	} {
+		inUnit(t, func(t *testing.T, s *faultyStore, e *engine, c *claim) {
+			var log bytes.Buffer
+			e.log = slog.New(slog.NewTextHandler(&log, nil))
+			s.set(h)
+			if err := c.Save(t.Context(), unitBatch(10, 60, 10<<10)); err == nil {
+				t.Error("it was saved")
+			}
+			// Two minutes, or ten for the apply, at a line each half of one.
+			if n := strings.Count(log.String(), "repeated\" statement="+statement); n < 3 || n > 20 {
+				t.Errorf("%s: %d lines: %s", statement, n, log.String())
+			}
+		})
 	}
 }

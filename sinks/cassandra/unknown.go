@@ -64,6 +64,7 @@ func (c *claim) resolve(ctx context.Context, s *save, unanswered error) (lease, 
 			last = storeError(err)
 			break
 		}
+		c.waiting(limit.start, "commit", last)
 		if cause := c.clock.sleep(ctx, delays.NextBackOff()); cause != nil {
 			last = fmt.Errorf("%w (%w)", cause, orNone(last))
 			break
