@@ -53,6 +53,7 @@ type cassandraNode struct {
 	Dir, Host               string
 	NativePort, StoragePort int
 	Seed, Token             string
+	RingDelay               string // milliseconds that a node waits for others to answer
 	Authenticator           string
 	Authorizer              string
 	Heap                    string
@@ -120,7 +121,10 @@ func (n cassandraNode) env() []string {
 }
 
 func (p *packages) newNode(kind cassandraKind) (cassandraNode, error) {
-	node := cassandraNode{Host: loopback, Token: "0", Authenticator: "AllowAllAuthenticator", Authorizer: "AllowAllAuthorizer", Heap: "1g", Durable: kind.durable}
+	node := cassandraNode{Host: loopback, Token: "0", Authenticator: "AllowAllAuthenticator", Authorizer: "AllowAllAuthorizer", Heap: "1g", Durable: kind.durable, RingDelay: "100"}
+	if kind.nodes > 1 {
+		node.RingDelay = "5000" // they start together, on a machine that is busy with that
+	}
 	if kind.auth {
 		node.Authenticator, node.Authorizer, node.Heap = "PasswordAuthenticator", "CassandraAuthorizer", "512m"
 	}
@@ -160,6 +164,7 @@ func (n cassandraNode) serverArgs(jars string) []string {
 		"-Dcassandra.config=file://" + n.file("cassandra.yaml"),
 		"-Dcassandra.storagedir=" + n.Dir,
 		"-Dcassandra.initial_token=" + n.Token,
+		"-Dcassandra.ring_delay_ms=" + n.RingDelay,
 		"-Dlogback.configurationFile=" + n.file("logback.xml"),
 		"-Djava.io.tmpdir=" + n.file("tmp"),
 		"-Djna.tmpdir=" + n.file("tmp"),
