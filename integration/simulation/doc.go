@@ -1,7 +1,7 @@
 // Package simulation runs whole pipelines in virtual time and attacks them. Several
 // processes, each with the real runner and the real Kafka source, share the
 // partitions of an in-process Kafka cluster. They are killed, paused beyond their
-// session, cut off and restarted; leaders and coordinators move; the log has gaps;
+// session, cut off and restarted; brokers go away, leaders and coordinators move; the log has gaps;
 // saves fail, get lost, or take effect long after they were given up. In the end
 // everything heals, and what is stored must be what was produced: each record once,
 // each total right, each position where the log ends.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,10 +67,10 @@ func (p *process) newRunner() *framework.Runner {
 		RebalanceTimeout: 10 * time.Second,
 		MetadataMaxAge:   5 * time.Second,
 		MirrorInterval:   time.Second,
-		FetchMaxWait:     time.Second,
+		FetchMaxWait:     5 * time.Second,
 		StartWait:        time.Hour,
 		Logger:           w.log.With("process", p.number),
-		Dial:             p.gate.dialer(w.net.DialContext),
+		Dial:             p.gate.dialer(w.dial),
 	}
 	if w.static {
 		cfg.InstanceID = fmt.Sprint("slot-", p.slot)
@@ -109,11 +110,14 @@ var errPoison = errors.New("poison")
 
 func parse(text string) (event, error) {
 	e := event{text: text}
-	var id int
-	if _, err := fmt.Sscan(text, &id, &e.key, &e.amount); err != nil {
+	fields := strings.Fields(text)
+	if len(fields) != 3 {
 		return e, fmt.Errorf("%w: %q", errPoison, text)
 	}
-	return e, nil
+	var err error
+	e.key = fields[1]
+	e.amount, err = strconv.ParseInt(fields[2], 10, 64)
+	return e, err
 }
 
 // wanted is what the filter lets through.

@@ -50,6 +50,7 @@ func (s *schedule) carryOut(w *world) {
 	for _, f := range s.faults {
 		time.Sleep(f.at - time.Since(start))
 		w.log.Warn("FAULT", "at", f.at, "what", f.name)
+		w.carriedOut = append(w.carriedOut, fmt.Sprint(time.Since(start), " ", f.name))
 		f.do(w)
 		w.db.totals.add(f.name, 1)
 	}
@@ -68,7 +69,7 @@ var kinds = kindList{
 // without them looks truncated. A real one remembers. So a history has either
 // compactions or new leaders.
 var (
-	withLeaders    = slices.Concat(kinds, kindList{moveLeaders, movePartition})
+	withLeaders    = slices.Concat(kinds, kindList{moveLeaders, movePartition, loseBroker})
 	withCompaction = slices.Concat(kinds, kindList{compact, compact})
 )
 
@@ -91,8 +92,12 @@ func stopInOrder(s *schedule, rng *rand.Rand, at time.Duration) {
 // pause lasts longer than the session two times in three.
 func pause(s *schedule, rng *rand.Rand, at time.Duration) {
 	slot, length := rng.IntN(s.processes), millis(rng, int(3*sessionTimeout.Milliseconds()))
+	name := "pauses"
+	if length > sessionTimeout {
+		name = "pauses beyond the session"
+	}
 	var paused *process // a restart between must not be mistaken for it
-	s.add(at, "pauses", func(w *world) {
+	s.add(at, name, func(w *world) {
 		if p := w.running(slot); p != nil && !p.gate.paused() {
 			paused = p
 			p.gate.pause()
@@ -123,8 +128,17 @@ func badWeather(s *schedule, rng *rand.Rand, at time.Duration) {
 	s.add(at+length, "spells that end", func(w *world) { w.processIn(slot).weather.set(0, 0, 0) })
 }
 
-func moveLeaders(s *schedule, _ *rand.Rand, at time.Duration) {
-	s.add(at, "elections of all leaders", func(w *world) { w.cluster.ShufflePartitionLeaders() })
+func moveLeaders(s *schedule, rng *rand.Rand, at time.Duration) {
+	seed := rng.Uint64()
+	s.add(at, "elections of all leaders", func(w *world) { w.electLeaders(seed) })
+}
+
+// loseBroker takes a broker away, with all that it led or coordinated, and brings it
+// back.
+func loseBroker(s *schedule, rng *rand.Rand, at time.Duration) {
+	node, downtime, seed := rng.Int32N(brokers), millis(rng, 20_000), rng.Uint64()
+	s.add(at, "losses of a broker", func(w *world) { w.removeBroker(node, seed) })
+	s.add(at+downtime, "returns of a broker", func(w *world) { w.addBroker(seed + 1) })
 }
 
 func moveCoordinators(s *schedule, _ *rand.Rand, at time.Duration) {
@@ -132,12 +146,8 @@ func moveCoordinators(s *schedule, _ *rand.Rand, at time.Duration) {
 }
 
 func movePartition(s *schedule, rng *rand.Rand, at time.Duration) {
-	partition, node := rng.Int32N(3), rng.Int32N(3)
-	s.add(at, "moves of a partition", func(w *world) {
-		if err := w.cluster.MoveTopicPartition(plain, partition, node); err != nil {
-			w.errorf("a partition could not be moved: %v", err)
-		}
-	})
+	partition, seed := rng.Int32N(3), rng.Uint64()
+	s.add(at, "moves of a partition", func(w *world) { w.move(rand.New(rand.NewPCG(seed, 0)), plain, partition) })
 }
 
 // requestFaults are answers that a broker in trouble gives.
@@ -179,7 +189,8 @@ func compact(s *schedule, _ *rand.Rand, at time.Duration) {
 }
 
 func addPartition(s *schedule, _ *rand.Rand, at time.Duration) {
-	s.add(at, "partitions added", (*world).addPartition)
+	// Beside the schedule: an answer may take time.
+	s.add(at, "partitions added", func(w *world) { w.producing.Go(w.addPartition) })
 }
 
 // processIn returns the process of a slot, dead or alive.

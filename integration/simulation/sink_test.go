@@ -118,6 +118,9 @@ func (s *processSink) call(ctx context.Context) (fate, error) {
 		return fateFails, err
 	}
 	f, takes := s.p.weather.draw()
+	if takes > time.Second {
+		s.db.totals.add("slow calls", 1)
+	}
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():

@@ -2,9 +2,12 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +28,12 @@ const (
 
 var topics = []string{plain, compacted}
 
+// The brokers, and their ports in the virtual network.
+const (
+	brokers   = 3
+	firstPort = 9092
+)
+
 // world is one simulated history.
 type world struct {
 	t       *testing.T
@@ -44,6 +53,15 @@ type world struct {
 	slots     []*slot
 	processes []*process // all that were ever started
 	breakage  breakage
+
+	carriedOut []string // the faults, with their times
+
+	netMu sync.Mutex
+	lost  int32                 // the broker that is away, or -1
+	conns map[string][]net.Conn // by port, dead ones too
+
+	fetchesAt time.Time // for delayFetches, which the in-process Kafka calls one at a time
+	fetches   int       // then
 
 	mu         sync.Mutex
 	partitions map[string]int32
@@ -73,14 +91,14 @@ type slot struct {
 }
 
 func newWorld(t *testing.T, seed uint64, b breakage) *world {
-	w := &world{t: t, seed: seed, log: slog.New(slog.DiscardHandler), db: newDatabase(), breakage: b,
+	w := &world{t: t, seed: seed, log: slog.New(slog.DiscardHandler), db: newDatabase(), breakage: b, lost: -1, conns: map[string][]net.Conn{},
 		partitions: map[string]int32{plain: 3, compacted: 2}}
 	if *oneSeed >= 0 {
 		w.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: logLevel}))
 	}
 	var err error
 	w.cluster, err = kfake.NewCluster(
-		kfake.Ports(9092, 9093, 9094), // of the virtual network
+		kfake.Ports(firstPort, firstPort+1, firstPort+2),
 		kfake.ListenFn(w.net.Listen),
 		kfake.SeedTopics(w.partitions[plain], plain),
 		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}),
@@ -88,6 +106,7 @@ func newWorld(t *testing.T, seed uint64, b breakage) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.cluster.ControlKey(int16(kmsg.Fetch), w.delayFetches)
 	// Small segments, as only closed ones are compacted.
 	if err := w.cluster.CreateTopic(compacted, w.partitions[compacted], map[string]string{
 		"cleanup.policy": "compact", "segment.bytes": "300", "min.cleanable.dirty.ratio": "0.01"}); err != nil {
@@ -97,6 +116,22 @@ func newWorld(t *testing.T, seed uint64, b breakage) *world {
 	w.pinLogStart()
 	w.admin = kadm.NewClient(w.client)
 	return w
+}
+
+// delayFetches lets time pass where many fetches are answered in a moment. The client
+// repeats some at once until it has new metadata, with no end if that takes no time:
+// virtual time stands still until everybody waits. (Fetches have connections of their
+// own; to delay what others wait for with a lock would stop the time too.)
+func (w *world) delayFetches(kmsg.Request) (kmsg.Response, error, bool) {
+	const many = 100
+	w.cluster.KeepControl()
+	if now := time.Now(); !now.Equal(w.fetchesAt) {
+		w.fetchesAt, w.fetches = now, 0
+	}
+	if w.fetches++; w.fetches > many {
+		w.cluster.SleepControl(func() { time.Sleep(time.Millisecond) })
+	}
+	return nil, nil, false
 }
 
 // pinLogStart puts records into the compacted topic that no other replaces. The
@@ -111,7 +146,7 @@ func (w *world) pinLogStart() {
 func (w *world) newClient(opts ...kgo.Opt) *kgo.Client {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.Dialer(w.net.DialContext),
+		kgo.Dialer(w.dial),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.DisableClientMetrics(),
@@ -130,6 +165,7 @@ func (w *world) close() {
 	w.client.Close()
 	w.cluster.Close()
 	w.wg.Wait()
+	time.Sleep(time.Second) // for delayFetches
 }
 
 // run lives one history: an attack, then peace, then the reckoning.
@@ -152,6 +188,9 @@ func (w *world) run() {
 	w.await(ends)
 	supervise.end()
 	evict.end()
+	if group := w.cluster.GroupInfo(pipelineName); group != nil {
+		w.db.totals.add("rebalances", int(group.Epoch))
+	}
 	w.shutDown()
 	if !w.failed() {
 		w.check(ends)
@@ -182,10 +221,10 @@ func (w *world) produceUntil(stop chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(time.Duration(rng.IntN(600)) * time.Millisecond):
+		case <-time.After(time.Duration(rng.IntN(1200)) * time.Millisecond):
 		}
 		topic, partition := w.anyPartition(rng)
-		w.produce(w.client, w.newRecords(rng, topic, partition, 1+rng.IntN(6)))
+		w.produce(w.client, w.newRecords(rng, topic, partition, 1+rng.IntN(12)))
 	}
 }
 
@@ -244,6 +283,82 @@ func (w *world) addPartition() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.partitions[plain]++
+}
+
+// dial connects to a broker that is there.
+func (w *world) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := w.net.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	w.netMu.Lock()
+	defer w.netMu.Unlock()
+	if w.lost >= 0 && port == portOf(w.lost) {
+		_ = c.Close()
+		return nil, errors.New("connection refused")
+	}
+	w.conns[port] = append(w.conns[port], c)
+	return c, nil
+}
+
+func portOf(node int32) string { return strconv.Itoa(firstPort + int(node)) }
+
+// removeBroker takes one broker away, unless one is away already. The in-process
+// Kafka would go on to answer where one is connected to it, and never be the leader
+// of anything again.
+func (w *world) removeBroker(node int32, seed uint64) {
+	w.netMu.Lock()
+	already := w.lost >= 0
+	if !already {
+		w.lost = node
+		for _, c := range w.conns[portOf(node)] {
+			_ = c.Close()
+		}
+		delete(w.conns, portOf(node))
+	}
+	w.netMu.Unlock()
+	if already {
+		return
+	}
+	if err := w.cluster.RemoveNode(node); err != nil {
+		w.errorf("a broker could not be taken away: %v", err)
+	}
+	w.electLeaders(seed) // the in-process Kafka has drawn them by itself
+}
+
+// addBroker brings back the broker that is away, if one is.
+func (w *world) addBroker(seed uint64) {
+	if w.lost < 0 {
+		return
+	}
+	if _, _, err := w.cluster.AddNode(w.lost, firstPort+int(w.lost)); err != nil {
+		w.errorf("a broker could not come back: %v", err)
+	}
+	w.netMu.Lock()
+	w.lost = -1
+	w.netMu.Unlock()
+	w.electLeaders(seed)
+}
+
+// electLeaders makes some broker, or the same anew, the leader of each partition.
+func (w *world) electLeaders(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, topic := range topics {
+		for p := range w.cluster.PartitionInfos(topic) {
+			w.move(rng, topic, int32(p))
+		}
+	}
+}
+
+func (w *world) move(rng *rand.Rand, topic string, partition int32) {
+	node := rng.Int32N(brokers)
+	if node == w.lost {
+		node = (node + 1) % brokers
+	}
+	if err := w.cluster.MoveTopicPartition(topic, partition, node); err != nil {
+		w.errorf("a partition could not be moved: %v", err)
+	}
 }
 
 // supervise starts processes again that have ended by themselves.
