@@ -33,6 +33,7 @@ import (
 
 var (
 	simSeeds = flag.Int("sim.seeds", defaultSimSeeds, "how many histories to simulate")
+	simFirst = flag.Int("sim.first", 0, "the seed of the first of them")
 	simSeed  = flag.Int("sim.seed", -1, "simulate only this history, and log it")
 )
 
@@ -536,7 +537,7 @@ func TestProtocolKeepsItsInvariantsOnAnUnreliableDatabase(t *testing.T) {
 		for n := range workers {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
-				for seed := n; seed < *simSeeds && !t.Failed(); seed += workers {
+				for seed := *simFirst + n; seed < *simFirst+*simSeeds && !t.Failed(); seed += workers {
 					h := simulate(t, uint64(seed), simBroken{}, false)
 					if len(h.faulty) > 0 {
 						t.Errorf("history %d; see it with -sim.seed=%d\n%s", seed, seed, strings.Join(h.faulty, "\n"))
