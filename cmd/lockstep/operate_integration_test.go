@@ -54,7 +54,8 @@ func newSite(t *testing.T, dsn string) *site {
 
 func (s *site) createTopic() {
 	s.t.Helper()
-	if _, err := s.admin.CreateTopic(s.t.Context(), 2, 1, nil, s.topic); err != nil {
+	forever := "-1" // the records are dated long ago, and would expire while the test runs
+	if _, err := s.admin.CreateTopic(s.t.Context(), 2, 1, map[string]*string{"retention.ms": &forever}, s.topic); err != nil {
 		s.t.Fatal(err)
 	}
 }
