@@ -52,12 +52,14 @@
 // missing, and the partition stops with [framework.ErrBelowLogStart]; see
 // framework.Config.BelowLogStart. It has to keep the order of a partition: a
 // message that comes late may be behind a position that is saved, and ends the
-// source with [framework.ErrOrder]. (Watermill's gochannel keeps it while Publish
-// waits for the Ack, see BlockPublishUntilSubscriberAck, and never when persistent.) A partition is known from its first message on
-// and assigned until Run ends, whoever else gets its messages: which owner counts
-// is decided by the sink's claims alone. Records wait for the save before the
-// Ack, so a subscriber that hands over one message at a time has one saved at a
-// time.
+// source with [framework.ErrOrder]. (Watermill's gochannel keeps it while
+// Publish waits for the Ack, see BlockPublishUntilSubscriberAck, and never when
+// persistent.)
+//
+// A partition is known from its first message on and assigned until Run ends,
+// whoever else gets its messages: which owner counts is decided by the sink's
+// claims alone. Records wait for the save before the Ack, so a subscriber that
+// hands over one message at a time has one saved at a time.
 //
 // # Caveats
 //

@@ -36,6 +36,9 @@ func ask[T any](ctx context.Context, r *run, f func() (T, error)) (T, error) {
 	}
 	done := make(chan answer, 1)
 	var none T
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
 	if !r.spawn(func() {
 		v, err := f()
 		done <- answer{v, err}

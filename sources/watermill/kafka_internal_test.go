@@ -1,6 +1,7 @@
 package watermill
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -76,6 +77,24 @@ func TestTheEndOfTheLogIsBehindARecord(t *testing.T) {
 	p.receiveAll(7)
 	if lanes.logEnd != 8 {
 		t.Errorf("with record 7 the log ends at %d, want 8", lanes.logEnd)
+	}
+}
+
+// Nobody is asked about a partition that is gone: whatever the answer, it could
+// come first.
+func TestADeadPartitionAsksNobody(t *testing.T) {
+	p := started(nil)
+	p.kill()
+	for range 1000 {
+		if _, err := p.Resolve(t.Context(), offsetstore.StartRules{}); !errors.Is(err, framework.ErrNotOwner) {
+			t.Fatalf("Resolve: got %v", err)
+		}
+		if err := p.Start(t.Context(), offsetstore.At(0)); !errors.Is(err, framework.ErrNotOwner) {
+			t.Fatalf("Start: got %v", err)
+		}
+		if err := p.Confirm(t.Context()); !errors.Is(err, framework.ErrNotOwner) {
+			t.Fatalf("Confirm: got %v", err)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ func (p *partition) Mirror(pos offsetstore.Position) {
 		p.mu.Unlock()
 		return
 	}
-	p.mirror, p.mirrored, p.unsent = pos, true, true
+	p.mirror, p.unsent = pos, true
 	p.mu.Unlock()
 	p.r.mirrorSoon()
 }

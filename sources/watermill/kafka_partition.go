@@ -39,7 +39,6 @@ type partition struct {
 	handed   []*sarama.ConsumerMessage // given to the subscriber since the last start, in order, and not come back
 	logEnd   int64
 	mirror   offsetstore.Position
-	mirrored bool // mirror is set
 	unsent   bool // mirror is not committed yet
 }
 
@@ -234,6 +233,9 @@ func (p *partition) prove(ctx context.Context) error {
 func scope(ctx, other context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(other, cancel)
+	if other.Err() != nil {
+		cancel() // AfterFunc does it soon
+	}
 	return ctx, func() { stop(); cancel() }
 }
 

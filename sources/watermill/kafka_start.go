@@ -59,16 +59,13 @@ func (p *partition) open(ctx context.Context, at offsetstore.Position) error {
 	}
 }
 
-// moved notes that the consumer stands at at, and mirrors that unless there is
-// something newer: what the group holds may have expired, or never been written.
+// moved notes that the consumer stands at at, and mirrors that: what the group
+// holds may have expired, never been written, or be what an operator has reset.
 func (p *partition) moved(at offsetstore.Position) {
 	p.mu.Lock()
 	p.started, p.paused, p.next, p.handed = true, true, at, nil
-	mirrored := p.mirrored
 	p.mu.Unlock()
-	if !mirrored {
-		p.Mirror(at)
-	}
+	p.Mirror(at)
 }
 
 // check compares pos with the log, and returns the topic's identity.

@@ -89,6 +89,11 @@ func TestOnlySavedPositionsAreCommitted(t *testing.T) {
 	p := lanes.partition()
 	p.Mirror(offsetstore.At(5))
 	eventually(t, "the mirror", func() bool { return b.groupOffset("g", topic, 0) == 5 })
+	p.Pause() // as when an operator has reset the position
+	if err := p.Start(t.Context(), offsetstore.At(10)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mirror of another start", func() bool { return b.groupOffset("g", topic, 0) == 10 })
 	p.Mirror(offsetstore.At(6))
 	if err := stop(); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package watermill
 import (
 	"context"
 	"log/slog"
-	"slices"
 
 	"github.com/ThreeDotsLabs/watermill"
 )
@@ -74,7 +73,7 @@ func (h logHandler) add(fields watermill.LogFields, prefix string, a slog.Attr) 
 // WithAttrs implements slog.Handler.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	fields := make(watermill.LogFields, len(attrs))
-	for _, a := range slices.Clone(attrs) {
+	for _, a := range attrs {
 		h.add(fields, h.prefix, a)
 	}
 	return logHandler{to: h.to.With(fields), prefix: h.prefix}
