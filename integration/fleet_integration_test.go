@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,8 +32,13 @@ import (
 // partitions move between them. In the end every row, total and position is
 // what was produced.
 func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
-	const events, rate, kills = 60_000, 3000, 6
-	f := newFleet(t)
+	newFleet(t).survive(60_000, 3000, 6)
+}
+
+// survive produces that many events, at a rate a second, and kills that many
+// processes meanwhile.
+func (f *fleet) survive(events, rate, kills int) {
+	t := f.t
 	var model check.Model
 	produced := make(chan error, 1)
 	go func() {
@@ -40,9 +48,9 @@ func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
 
 	victims := []*member{f.start("a"), f.start("b")}
 	visitor := f.start("")
-	f.await("the first tenth", func(saved int64) bool { return saved > events/10 })
 	for i := range kills {
-		time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Millisecond)
+		f.await("the next part", func(saved int64) bool { return saved > int64(events)*int64(i+1)/int64(kills+4) })
+		time.Sleep(rand.N(time.Second))
 		v := i % len(victims)
 		f.killInsideTheLog(victims[v])
 		victims[v] = f.start(victims[v].instance)
@@ -54,7 +62,7 @@ func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
 	if err := <-produced; err != nil {
 		t.Fatal(err)
 	}
-	f.await("everything", func(saved int64) bool { return saved >= events })
+	f.await("everything", func(saved int64) bool { return saved >= int64(events) })
 	for _, m := range append(victims, visitor) {
 		f.stop(m)
 	}
@@ -62,7 +70,7 @@ func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d kills; %s", kills, report)
+	t.Logf("%d kills, %d processes; %s\nwhat they said:\n%s", kills, len(f.logs), report, f.said())
 	for _, d := range report.Differences {
 		t.Error(d)
 	}
@@ -70,6 +78,27 @@ func TestProcessesThatShareATopicAreKilledWhileTheyWork(t *testing.T) {
 		t.Error("the tables are not what was produced")
 	}
 }
+
+// said counts the messages in the logs of all processes.
+func (f *fleet) said() string {
+	f.t.Helper()
+	counts := map[string]int{}
+	for _, name := range f.logs {
+		text, err := os.ReadFile(name)
+		must(f.t, err)
+		for _, m := range message.FindAllSubmatch(text, -1) {
+			counts[string(m[1])]++
+		}
+	}
+	var table strings.Builder
+	for _, m := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&table, "%6d  %s\n", counts[m], m)
+	}
+	return table.String()
+}
+
+// message finds what a line of a log says.
+var message = regexp.MustCompile(`(?m) level=[A-Z]+ msg=("(?:[^"\\]|\\.)*"|\S+)`)
 
 // fleet is a topic, a keyspace, and processes between them.
 type fleet struct {
@@ -79,6 +108,7 @@ type fleet struct {
 	topic    string
 	producer *generate.Producer
 	store    app.Reader
+	logs     []string // files, of every process that was ever started
 }
 
 // member is one process of the streaming app.
@@ -131,6 +161,7 @@ func (f *fleet) start(instance string) *member {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.logs = append(f.logs, log.Name())
 	m := &member{instance: instance, log: log, exited: make(chan error, 1)}
 	m.cmd = exec.Command(f.program, append([]string{"-instance", instance}, f.args...)...)
 	m.cmd.Stderr = log

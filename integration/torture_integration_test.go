@@ -16,6 +16,11 @@ import (
 
 var tortureRounds = flag.Int("torture.rounds", 6, "how many times a node is killed")
 
+// A million events, while processes are killed, fifty times.
+func TestProcessesAreKilledFiftyTimes(t *testing.T) {
+	newFleet(t).survive(1_000_000, 4000, 50)
+}
+
 // Three nodes hold a copy each. Again and again one of them is killed under load,
 // stays away for a while, and comes back. The pipeline goes on without it: a quorum
 // is left. Every record counts once.
