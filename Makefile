@@ -9,6 +9,7 @@ TESTFLAGS  ?=
 # The race detector needs cgo, and cgo a C compiler.
 RACE       ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $(firstword $(shell $(GO) env CC)) >/dev/null && echo -race)
 BENCHFLAGS ?=
+FUZZTIME   ?= 1m
 # Servers from packages also speak TLS and check logins; the containers of docker-compose.yml do not.
 TESTTAGS   ?= integration$(shell docker info >/dev/null 2>&1 || echo ,tls)
 .DEFAULT_GOAL := help
@@ -31,6 +32,12 @@ test: ## Test everything, with real Kafka, Cassandra and PostgreSQL, under the r
 torture: ## Kill processes fifty times, and nodes of a Cassandra of three; takes ten minutes and 6 GiB (Linux only)
 	$(SERVERS) -fast-start -kafka -cassandra -- \
 		$(GO) test $(RACE) -tags integration,torture -timeout 60m -run 'TestProcessesAreKilledFiftyTimes|TestNodesAreKilledUnderLoad' -v ./integration $(TESTFLAGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz parsers, decoders and the arithmetic of offsets, each for FUZZTIME
+	@$(GO) test -list '^Fuzz' $(PACKAGES) | awk '/^Fuzz/ {f[n++] = $$1} /^ok/ {while (n > 0) print $$2, f[--n]}' | while read package target; do \
+		$(GO) test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
 
 .PHONY: bench
 bench: ## Measure, with real Kafka, Cassandra and PostgreSQL (BENCHFLAGS are passed on)

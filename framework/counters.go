@@ -3,6 +3,7 @@ package framework
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Counters count the records of a lane since the pipeline first started there.
@@ -47,7 +48,7 @@ func DecodeCounters(lane []byte) (Counters, error) {
 	rest := lane[1:]
 	for _, f := range c.fields() {
 		v, n := binary.Uvarint(rest)
-		if n <= 0 {
+		if n <= 0 || v > math.MaxInt64 {
 			return Counters{}, fmt.Errorf("%w: lane data is cut short or damaged", ErrCorrupt)
 		}
 		*f, rest = int64(v), rest[n:]

@@ -72,18 +72,23 @@ func check(t *testing.T, parse func(string, string) ([]string, error), cases []l
 	}
 }
 
-func FuzzBrokerLists(f *testing.F) {
+// What is accepted parses to itself.
+func FuzzLists(f *testing.F) {
 	f.Add("h1:9092, h2:9092,")
 	f.Add("[::1]:1;x")
+	f.Add("orders, payments.v2_1 -")
 	f.Fuzz(func(t *testing.T, in string) {
-		got, err := offsetstore.ParseBrokers("-brokers", in)
-		if err != nil {
-			return
-		}
-		// What was accepted parses to itself.
-		again, err := offsetstore.ParseBrokers("-brokers", strings.Join(got, ","))
-		if err != nil || !slices.Equal(got, again) {
-			t.Fatalf("%q parsed to %q, which parses to %q, %v", in, got, again, err)
+		for setting, parse := range map[string]func(setting, list string) ([]string, error){
+			"-brokers": offsetstore.ParseBrokers, "-topics": offsetstore.ParseTopics,
+		} {
+			got, err := parse(setting, in)
+			if err != nil {
+				continue
+			}
+			again, err := parse(setting, strings.Join(got, ","))
+			if err != nil || len(got) == 0 || !slices.Equal(got, again) {
+				t.Fatalf("%s %q parsed to %q, which parses to %q, %v", setting, in, got, again, err)
+			}
 		}
 	})
 }
